@@ -1,0 +1,42 @@
+# LibTorch: CMAKE_PREFIX_PATH first, then a PyTorch wheel's, then the distribution's.
+find_package(Torch QUIET PATHS ${CMAKE_PREFIX_PATH} NO_DEFAULT_PATH)
+if(NOT Torch_FOUND)
+  execute_process(COMMAND python3 -c "import torch; print(torch.utils.cmake_prefix_path)"
+                  OUTPUT_VARIABLE WHEEL_PREFIX OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE NO_WHEEL)
+  if(NOT NO_WHEEL)
+    list(APPEND CMAKE_PREFIX_PATH ${WHEEL_PREFIX})
+  endif()
+  find_package(Torch REQUIRED)
+endif()
+message(STATUS "LibTorch ${Torch_VERSION} at ${TORCH_INSTALL_PREFIX}")
+
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(PNG REQUIRED)
+find_package(JPEG)                      # optional: JPEG files in folder: data sets
+find_package(CURL REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(fmt REQUIRED)
+# Header only; a machine without the package finds it in third_party/include (docs/development.md).
+find_path(TOMLPP_INCLUDE toml++/toml.h HINTS ${CMAKE_CURRENT_SOURCE_DIR}/third_party/include REQUIRED)
+
+# What users of the library need: LibTorch, its include folders as system ones, and OpenMP for at::parallel_for.
+add_library(covnoise_torch INTERFACE)
+target_link_libraries(covnoise_torch INTERFACE ${TORCH_LIBRARIES} OpenMP::OpenMP_CXX)
+target_include_directories(covnoise_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+
+add_library(covnoise_private_dependencies INTERFACE)
+target_include_directories(covnoise_private_dependencies SYSTEM INTERFACE ${TOMLPP_INCLUDE})
+target_link_libraries(covnoise_private_dependencies INTERFACE
+  Threads::Threads ZLIB::ZLIB PNG::PNG CURL::libcurl OpenSSL::Crypto CLI11::CLI11 nlohmann_json::nlohmann_json
+  fmt::fmt-header-only)
+if(JPEG_FOUND)
+  target_link_libraries(covnoise_private_dependencies INTERFACE JPEG::JPEG)
+  target_compile_definitions(covnoise_private_dependencies INTERFACE COVNOISE_HAS_JPEG)
+endif()
+
+add_library(covnoise_warnings INTERFACE)
+target_compile_options(covnoise_warnings INTERFACE -Wall -Wextra -fPIC)  # -fPIC: one precompiled header for all targets

@@ -1,0 +1,20 @@
+#pragma once
+#include <stdexcept>
+#include <string>
+
+namespace covnoise {
+
+/// A mistake of the user's, or of the world around the program: its message is one line that says what was wrong, where
+/// (file, byte, line, key) and what to do. The program prints it and exits with `exit_code`. Programming errors are
+/// TORCH_INTERNAL_ASSERTs instead.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& message, int exit_code = 1)
+      : std::runtime_error(message), exit_code_(exit_code) {}
+  int exit_code() const { return exit_code_; }
+
+ private:
+  int exit_code_;
+};
+
+}  // namespace covnoise

@@ -1,0 +1,58 @@
+#pragma once
+#include <torch/csrc/autograd/variable.h>
+#include <torch/custom_class.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace covnoise {
+
+/// Which squares of gradient contributions a backward pass adds up for each parameter (design of the estimators:
+/// docs/noise.md). With g_i the contribution of example i to the gradient of the *sum* of the losses:
+enum class Squares {
+  kNone,
+  kExact,    ///< sum_i g_i^2, positions of a convolution summed before squaring
+  kGhost,    ///< sum_j (sum of g_i over ghost batch j)^2
+  kSpatial,  ///< as kExact, but for a convolution sum_i sum_t a_t^2 Dz_t^2: cross terms of positions dropped
+};
+
+/// What to collect in the next backward pass.
+struct Request {
+  Squares squares = Squares::kNone;
+  bool kronecker = false;         ///< Kronecker factors A and G of each linear and convolution layer
+  bool gram = false;              ///< Gram matrix of the per-example gradients
+  std::int64_t ghost_batch = 0;   ///< examples of one ghost batch, for kGhost
+  bool any() const { return squares != Squares::kNone || kronecker || gram; }
+};
+
+/// What one layer adds to in its backward. Shared by the layer, the autograd graph and whoever asked; tensors that were
+/// not asked for are undefined. All are sums over examples and add up over micro-batches.
+struct LayerRecord : torch::CustomClassHolder {
+  Request request;
+  at::Tensor weight_squares;  ///< shape of the weight
+  at::Tensor bias_squares;    ///< shape of the bias
+  at::Tensor input_factor;    ///< A, sum_i sum_t a a^T, the bias as one more input equal to 1  [K(+1), K(+1)]
+  at::Tensor output_factor;   ///< G, sum_i sum_t Dz Dz^T  [I, I]
+  std::int64_t positions = 1; ///< |T|: output positions of a convolution, 1 for a linear layer
+  at::Tensor gram;            ///< [M, M] of this micro-batch, added into
+};
+
+/// A layer that can account for each example. Its parameters are `weight` and, where there is one, `bias`. While it has
+/// a record whose request asks for anything, its forward goes through an autograd function that fills the record in the
+/// backward; otherwise through plain, twice differentiable operators.
+class AccountedLayer {
+ public:
+  virtual ~AccountedLayer() = default;
+  virtual at::Tensor weight_parameter() const = 0;
+  virtual at::Tensor bias_parameter() const = 0;  ///< undefined where there is none
+  virtual bool has_kronecker_factors() const { return true; }
+  void set_record(c10::intrusive_ptr<LayerRecord> record) { record_ = std::move(record); }
+  const c10::intrusive_ptr<LayerRecord>& record() const { return record_; }
+
+ private:
+  c10::intrusive_ptr<LayerRecord> record_;
+};
+
+}  // namespace covnoise

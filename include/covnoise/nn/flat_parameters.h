@@ -1,0 +1,45 @@
+#pragma once
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace covnoise {
+
+/// All parameters of a network in one buffer, and their gradients in another of the same layout: the parameters become
+/// views, so that the update, the noise and a reduction over machines are one operation each, not one per parameter.
+/// Every parameter starts at a multiple of 16 elements (64 bytes in float32); the gaps stay zero.
+class FlatParameters {
+ public:
+  struct Entry {
+    std::string name;      ///< as PyTorch names it: layer1.0.conv1.weight
+    std::int64_t offset;   ///< first element in the buffer
+    std::vector<std::int64_t> sizes;
+    std::int64_t numel;
+  };
+
+  /// Moves the parameters of `module` (their values are kept) into a new buffer.
+  explicit FlatParameters(torch::nn::Module& module);
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  std::int64_t size() const { return values_.numel(); }  ///< with gaps
+  std::int64_t count() const { return count_; }          ///< d, the number of trainable parameters
+
+  at::Tensor& values() { return values_; }
+  at::Tensor& gradient() { return gradient_; }
+  const at::Tensor& values() const { return values_; }
+  const at::Tensor& gradient() const { return gradient_; }
+
+  at::Tensor zeros() const;                                                ///< a new buffer of the same layout
+  at::Tensor view(const at::Tensor& buffer, const Entry& entry) const;     ///< one parameter's part of such a buffer
+  std::vector<at::Tensor> views(const at::Tensor& buffer) const;           ///< in the order of entries()
+  void clear_gaps(at::Tensor& buffer) const;                               ///< sets the gaps of a buffer to zero
+
+ private:
+  std::vector<Entry> entries_;
+  at::Tensor values_, gradient_;
+  std::int64_t count_ = 0;
+};
+
+}  // namespace covnoise

@@ -1,0 +1,18 @@
+#pragma once
+#include "covnoise/ops/philox.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace covnoise {
+
+/// Fills `out` (contiguous, float or double, any shape) with standard normals: element i is normal i of the stream,
+/// whatever the number of threads. Box-Muller on pairs of the stream's words.
+void fill_normal(at::Tensor out, const RandomStream& stream);
+
+/// Fills `out` with +1 and -1, element i from bit i of the stream.
+void fill_signs(at::Tensor out, const RandomStream& stream);
+
+/// Fills `out` with uniforms in (0, 1).
+void fill_uniform(at::Tensor out, const RandomStream& stream);
+
+}  // namespace covnoise
