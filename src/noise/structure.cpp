@@ -32,7 +32,8 @@ std::unique_ptr<NoiseStructure> make_structure(const std::string& name, const St
   for (const auto& row : kStructures) {
     if (name == row.name) return row.make(options);
   }
-  throw Error(fmt::format("noise.structure = \"{}\" is not known; known: {}", name, fmt::join(structure_names(), ", ")));
+  throw Error(
+      fmt::format("noise.structure = \"{}\" is not known; known: {}", name, fmt::join(structure_names(), ", ")));
 }
 
 std::vector<std::string> structure_names() {
@@ -43,7 +44,8 @@ std::vector<std::string> structure_names() {
 
 Squares squares_estimator(const StructureOptions& options) {
   const std::string& name = options.estimator;
-  if (name == "auto") return options.batch_statistics && options.labels == Labels::kData ? Squares::kGhost : Squares::kExact;
+  if (name == "auto")
+    return options.batch_statistics && options.labels == Labels::kData ? Squares::kGhost : Squares::kExact;
   if (name == "exact") return Squares::kExact;
   if (name == "spatial") return Squares::kSpatial;
   if (name == "ghost") {
@@ -52,8 +54,10 @@ Squares squares_estimator(const StructureOptions& options) {
     }
     return Squares::kGhost;
   }
-  throw Error(fmt::format("noise.estimator = \"{}\" is not known here; known: auto, exact, ghost, spatial (and signs, "
-                          "for diag-fisher)", name));
+  throw Error(
+      fmt::format("noise.estimator = \"{}\" is not known here; known: auto, exact, ghost, spatial (and signs, "
+                  "for diag-fisher)",
+                  name));
 }
 
 }  // namespace covnoise

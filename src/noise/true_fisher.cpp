@@ -3,9 +3,9 @@
 namespace covnoise {
 namespace {
 
-/// C = the model's own Fisher matrix, (1/M) sum_i E_y[grad log p(y|x_i) grad log p(y|x_i)^T]: the backward of the losses
-/// of labels drawn from the model is the draw, (1/sqrt M) sum_i grad log p(y_i|x_i). Scores have mean zero under the
-/// model, so no sign is needed.
+/// C = the model's own Fisher matrix, (1/M) sum_i E_y[grad log p(y|x_i) grad log p(y|x_i)^T]: the backward of the
+/// losses of labels drawn from the model is the draw, (1/sqrt M) sum_i grad log p(y_i|x_i). Scores have mean zero under
+/// the model, so no sign is needed.
 class TrueFisher final : public NoiseStructure {
  public:
   Needs needs() const override {

@@ -10,8 +10,8 @@
 
 namespace covnoise {
 
-/// Whose labels the statistics are of: the data's (the paper's empirical Fisher matrix) or labels drawn from the model's
-/// own predictions (its exact one).
+/// Whose labels the statistics are of: the data's (the paper's empirical Fisher matrix) or labels drawn from the
+/// model's own predictions (its exact one).
 enum class Labels { kData, kModel };
 
 /// One more backward pass through the graph of the step, whose result is itself a draw of noise.
@@ -24,7 +24,8 @@ enum class ExtraBackward {
 /// What a structure asks of the step's backward passes.
 struct Needs {
   Squares squares = Squares::kNone;
-  bool kronecker = false;  ///< factors of linear and convolution layers; squares are then taken of the other layers only
+  bool kronecker =
+      false;  ///< factors of linear and convolution layers; squares are then taken of the other layers only
   Labels labels = Labels::kData;
   ExtraBackward extra = ExtraBackward::kNone;
 };
@@ -35,6 +36,8 @@ struct KroneckerFactors {
   std::int64_t bias = -1;  ///< the same, or -1
   at::Tensor input;        ///< A = mean_i sum_t a a^T
   at::Tensor output;       ///< G = mean over i and t of Dz Dz^T
+  at::Tensor input_root;   ///< A^(1/2), once the structure has prepared it
+  at::Tensor output_root;  ///< G^(1/2)
 };
 
 /// What the backward passes of one large batch gave. Buffers have the layout of `parameters`; those that were not asked
@@ -51,13 +54,15 @@ struct Statistics {
 
 /// One covariance structure C. Knows nothing of schedules, placement, momentum or devices: `Injection` does.
 ///
-/// Contract, checked by one test for every structure in the table: over the draws of `stream` the samples have mean zero
-/// and covariance C; equal arguments give equal samples; the arguments are not changed. Elements of the sample outside
+/// Contract, checked by one test for every structure in the table: over the draws of `stream` the samples have mean
+/// zero and covariance C; equal arguments give equal samples; `sample` changes nothing. Elements of the sample outside
 /// the parameters (the gaps of the layout) may have any value.
 class NoiseStructure {
  public:
   virtual ~NoiseStructure() = default;
   virtual Needs needs() const = 0;
+  /// Called once for new statistics, before samples are drawn from them: the place for work worth keeping.
+  virtual void prepare(Statistics&) const {}
   /// C^(1/2) xi, xi ~ N(0, I) from the stream of this step, in the layout of statistics.parameters.
   virtual at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const = 0;
   /// Whether s = sqrt((M_L - M_S) / (M_L M_S)) scales the noise. Not where sigma alone says how strong it is.
@@ -68,10 +73,11 @@ class NoiseStructure {
 
 /// What a structure is made from: the [noise] section of a recipe, and what the network is like.
 struct StructureOptions {
-  std::string estimator = "auto";  ///< of diag-fisher, fisher-trace: exact | ghost | signs | spatial; auto by the network
+  std::string estimator =
+      "auto";  ///< of diag-fisher, fisher-trace: exact | ghost | signs | spatial; auto by the network
   Labels labels = Labels::kData;
-  double sigma = 0.1;                ///< of multiplicative and isotropic
-  bool batch_statistics = false;     ///< whether the network normalises by batch statistics
+  double sigma = 0.1;             ///< of multiplicative and isotropic
+  bool batch_statistics = false;  ///< whether the network normalises by batch statistics
 };
 
 /// The structure of that name; an unknown one lists the known ones.
