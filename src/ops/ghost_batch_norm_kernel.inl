@@ -23,29 +23,36 @@ double plane_sum(const T* __restrict x, std::int64_t n) {
   return total;
 }
 
+/// Sum of x - centre into `first`, of its square into `second`.
 template <class T>
-double plane_squares(const T* __restrict x, std::int64_t n, T centre) {
-  double total = 0;
+void plane_moments(const T* __restrict x, std::int64_t n, T centre, double& first, double& second) {
+  first = second = 0;
   for (std::int64_t begin = 0; begin < n; begin += kBlock) {
     const std::int64_t end = begin + kBlock < n ? begin + kBlock : n;
-    T sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t t = begin; t < end; ++t) sum += (x[t] - centre) * (x[t] - centre);
-    total += static_cast<double>(sum);
+    T sum = 0, squares = 0;
+#pragma omp simd reduction(+ : sum, squares)
+    for (std::int64_t t = begin; t < end; ++t) {
+      sum += x[t] - centre;
+      squares += (x[t] - centre) * (x[t] - centre);
+    }
+    first += static_cast<double>(sum);
+    second += static_cast<double>(squares);
   }
-  return total;
 }
 
+// Two passes over the plane, around its own mean: exact even where the mean is far above the spread.
 template <class T>
 void add_plane(const T* x, std::int64_t n, bool is_first, ChannelSums& sums) {
-  const double mean = plane_sum(x, n) / static_cast<double>(n);
-  const T centre = static_cast<T>(mean);
-  const double rounding = mean - static_cast<double>(centre);
+  const double count = static_cast<double>(n);
+  const T centre = static_cast<T>(plane_sum(x, n) / count);
+  double rest, squares;
+  plane_moments(x, n, centre, rest, squares);
+  const double mean = static_cast<double>(centre) + rest / count;
   if (is_first) sums = {mean, 0, 0, 0};
   const double offset = mean - sums.shift;
   sums.first += offset;
   sums.second += offset * offset;
-  sums.within += plane_squares(x, n, centre) - static_cast<double>(n) * rounding * rounding;
+  sums.within += squares - rest * rest / count;
 }
 
 /// Sum of dy into `first`, of dy (x - mean) into `second`.
