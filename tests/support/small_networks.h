@@ -31,8 +31,8 @@ inline at::Tensor linear_each(const at::Tensor& x, const at::Tensor& w, const at
 inline at::Tensor conv_each(const at::Tensor& x, const at::Tensor& w, std::int64_t stride, std::int64_t padding,
                             std::int64_t groups = 1) {
   const auto m = x.size(0);
-  const auto y = at::conv2d(x.reshape({1, m * x.size(1), x.size(2), x.size(3)}), w.flatten(0, 1), {}, stride, padding, 1,
-                            m * groups);
+  const auto y = at::conv2d(x.reshape({1, m * x.size(1), x.size(2), x.size(3)}), w.flatten(0, 1), {}, stride, padding,
+                            1, m * groups);
   return y.reshape({m, w.size(1), y.size(2), y.size(3)});
 }
 
