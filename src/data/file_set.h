@@ -51,7 +51,10 @@ struct FoundFiles {
   std::filesystem::path folder;
   std::vector<std::filesystem::path> train, test;
 };
-std::optional<FoundFiles> find_files(const FileSet& set, const DataOptions& options);
+/// Sets with the same file names, like MNIST and Fashion-MNIST, are told apart by their folder, or else by a checksum
+/// among those of `known`.
+std::optional<FoundFiles> find_files(const FileSet& set, const DataOptions& options,
+                                     const std::vector<FileSet>& known = file_sets());
 /// The same; if there is nothing, an Error with the places looked in.
 FoundFiles require_files(const FileSet& set, const DataOptions& options);
 

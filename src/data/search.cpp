@@ -35,10 +35,10 @@ fs::path existing(const fs::path& folder, const KnownFile& file) {
 
 /// MNIST and Fashion-MNIST use the same file names. In a folder that does not say which it is, the checksum of the
 /// labels does.
-bool belongs_to_another(const FileSet& set, const FoundFiles& found) {
+bool belongs_to_another(const FileSet& set, const FoundFiles& found, const std::vector<FileSet>& known) {
   if (found.layout->form != Layout::Form::kIdx) return false;
   const std::string md5 = md5_of_file(found.test.back());
-  for (const FileSet& other : file_sets()) {
+  for (const FileSet& other : known) {
     if (other.summary.name == set.summary.name) continue;
     for (const Layout& layout : other.layouts) {
       const KnownFile& labels = layout.test.back();
@@ -71,7 +71,7 @@ void look_in(const fs::path& folder, const Layout& layout, Look& look) {
   }
 }
 
-Look look_everywhere(const FileSet& set, const DataOptions& options) {
+Look look_everywhere(const FileSet& set, const DataOptions& options, const std::vector<FileSet>& known) {
   Look look;
   for (const fs::path& place : data_search_places(options)) {
     for (const Layout& layout : set.layouts) {
@@ -81,7 +81,7 @@ Look look_everywhere(const FileSet& set, const DataOptions& options) {
         if (!seen.insert(below).second) continue;
         look_in(below.empty() ? place : place / below, layout, look);
         const bool named = below == own || below == set.summary.name;
-        if (look.found && !named && belongs_to_another(set, *look.found)) look.found.reset();
+        if (look.found && !named && belongs_to_another(set, *look.found, known)) look.found.reset();
         if (look.found) return look;
       }
     }
@@ -108,12 +108,13 @@ std::vector<fs::path> data_search_places(const DataOptions& options) {
   return places;
 }
 
-std::optional<FoundFiles> find_files(const FileSet& set, const DataOptions& options) {
-  return look_everywhere(set, options).found;
+std::optional<FoundFiles> find_files(const FileSet& set, const DataOptions& options,
+                                     const std::vector<FileSet>& known) {
+  return look_everywhere(set, options, known).found;
 }
 
 FoundFiles require_files(const FileSet& set, const DataOptions& options) {
-  Look look = look_everywhere(set, options);
+  Look look = look_everywhere(set, options, file_sets());
   if (look.found) return *look.found;
   std::vector<std::string> places, folders;
   for (const fs::path& place : data_search_places(options)) places.push_back(place.string());
