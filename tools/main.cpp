@@ -1,5 +1,46 @@
 #include "build_info.h"
+#include "commands.h"
+#include "covnoise/core/error.h"
+
+#include <c10/util/Exception.h>
 
 #include <cstdio>
+#include <exception>
+#include <string>
 
-int main() { std::puts("covnoise " COVNOISE_VERSION); }
+namespace {
+
+/// One line, whatever the message holds.
+int complain(std::string message, int exit_code) {
+  for (char& c : message) c = c == '\n' ? ' ' : c;
+  std::fprintf(stderr, "covnoise: %s\n", message.c_str());
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Large-batch training with structured covariance noise", "covnoise");
+  app.set_version_flag("--version", "covnoise " COVNOISE_VERSION);
+  app.require_subcommand(1);
+  covnoise::add_train_command(app);
+  covnoise::add_eval_command(app);
+  covnoise::add_runs_command(app);
+  covnoise::add_data_command(app);
+  covnoise::add_models_command(app);
+  covnoise::add_info_command(app);
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return complain(std::string(error.what()) + " (covnoise --help lists what there is)", 2);
+  } catch (const covnoise::Error& error) {
+    return complain(error.what(), error.exit_code());
+  } catch (const c10::Error& error) {
+    return complain(error.what_without_backtrace(), 1);
+  } catch (const std::exception& error) {
+    return complain(error.what(), 1);
+  }
+}

@@ -9,8 +9,7 @@ namespace covnoise {
 /// TORCH_INTERNAL_ASSERTs instead.
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message, int exit_code = 1)
-      : std::runtime_error(message), exit_code_(exit_code) {}
+  explicit Error(const std::string& message, int exit_code = 1) : std::runtime_error(message), exit_code_(exit_code) {}
   int exit_code() const { return exit_code_; }
 
  private:

@@ -21,9 +21,9 @@ enum class Squares {
 /// What to collect in the next backward pass.
 struct Request {
   Squares squares = Squares::kNone;
-  bool kronecker = false;         ///< Kronecker factors A and G of each linear and convolution layer
-  bool gram = false;              ///< Gram matrix of the per-example gradients
-  std::int64_t ghost_batch = 0;   ///< examples of one ghost batch, for kGhost
+  bool kronecker = false;        ///< Kronecker factors A and G of each linear and convolution layer
+  bool gram = false;             ///< Gram matrix of the per-example gradients
+  std::int64_t ghost_batch = 0;  ///< examples of one ghost batch, for kGhost
   bool any() const { return squares != Squares::kNone || kronecker || gram; }
 };
 
@@ -31,12 +31,12 @@ struct Request {
 /// not asked for are undefined. All are sums over examples and add up over micro-batches.
 struct LayerRecord : torch::CustomClassHolder {
   Request request;
-  at::Tensor weight_squares;  ///< shape of the weight
-  at::Tensor bias_squares;    ///< shape of the bias
-  at::Tensor input_factor;    ///< A, sum_i sum_t a a^T, the bias as one more input equal to 1  [K(+1), K(+1)]
-  at::Tensor output_factor;   ///< G, sum_i sum_t Dz Dz^T  [I, I]
-  std::int64_t positions = 1; ///< |T|: output positions of a convolution, 1 for a linear layer
-  at::Tensor gram;            ///< [M, M] of this micro-batch, added into
+  at::Tensor weight_squares;   ///< shape of the weight
+  at::Tensor bias_squares;     ///< shape of the bias
+  at::Tensor input_factor;     ///< A, sum_i sum_t a a^T, the bias as one more input equal to 1  [K(+1), K(+1)]
+  at::Tensor output_factor;    ///< G, sum_i sum_t Dz Dz^T  [I, I]
+  std::int64_t positions = 1;  ///< |T|: output positions of a convolution, 1 for a linear layer
+  at::Tensor gram;             ///< [M, M] of this micro-batch, added into
 };
 
 /// A layer that can account for each example. Its parameters are `weight` and, where there is one, `bias`. While it has

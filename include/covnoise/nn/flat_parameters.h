@@ -13,8 +13,8 @@ namespace covnoise {
 class FlatParameters {
  public:
   struct Entry {
-    std::string name;      ///< as PyTorch names it: layer1.0.conv1.weight
-    std::int64_t offset;   ///< first element in the buffer
+    std::string name;     ///< as PyTorch names it: layer1.0.conv1.weight
+    std::int64_t offset;  ///< first element in the buffer
     std::vector<std::int64_t> sizes;
     std::int64_t numel;
   };
@@ -31,10 +31,10 @@ class FlatParameters {
   const at::Tensor& values() const { return values_; }
   const at::Tensor& gradient() const { return gradient_; }
 
-  at::Tensor zeros() const;                                                ///< a new buffer of the same layout
-  at::Tensor view(const at::Tensor& buffer, const Entry& entry) const;     ///< one parameter's part of such a buffer
-  std::vector<at::Tensor> views(const at::Tensor& buffer) const;           ///< in the order of entries()
-  void clear_gaps(at::Tensor& buffer) const;                               ///< sets the gaps of a buffer to zero
+  at::Tensor zeros() const;                                             ///< a new buffer of the same layout
+  at::Tensor view(const at::Tensor& buffer, const Entry& entry) const;  ///< one parameter's part of such a buffer
+  std::vector<at::Tensor> views(const at::Tensor& buffer) const;        ///< in the order of entries()
+  void clear_gaps(at::Tensor& buffer) const;                            ///< sets the gaps of a buffer to zero
 
  private:
   std::vector<Entry> entries_;

@@ -1,6 +1,7 @@
 #pragma once
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #ifdef __CUDACC__
 #define COVNOISE_HOST_DEVICE __host__ __device__
@@ -42,9 +43,43 @@ COVNOISE_HOST_DEVICE inline Philox4 philox(Philox4 counter, std::uint32_t key0, 
   return counter;
 }
 
-/// Uniform in the open interval (0, 1), 23 bits: never 0, so that its logarithm is finite, and never 1.
+/// Uniform in (0, 1): the middle of one of 2^23 equal cells, so never 0 and never 1.
 COVNOISE_HOST_DEVICE inline float uniform_open(std::uint32_t bits) {
   return (static_cast<float>(bits >> 9) + 0.5f) * (1.0f / 8388608.0f);
+}
+
+struct NormalPair {
+  float first, second;
+};
+
+/// Box-Muller: two independent standard normals from two words, r cos(2 pi u) and r sin(2 pi u), r = sqrt(-2 ln v).
+/// Logarithm and sine are short polynomials without branches (errors below 4e-7), so that a compiler can use vectors
+/// and so that host and device agree to rounding. v keeps 31 bits: normals reach 6.5.
+COVNOISE_HOST_DEVICE inline NormalPair normal_pair(std::uint32_t radius_bits, std::uint32_t angle_bits) {
+  // ln v, written as m 2^e with m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh((m-1)/(m+1)).
+  // (Bits fit an int after the shift by one: compilers have a vector conversion from int, not from unsigned.)
+  const float scaled = static_cast<float>(static_cast<std::int32_t>(radius_bits >> 1)) + 0.75f;  // v 2^31
+  std::int32_t bits;
+  std::memcpy(&bits, &scaled, sizeof bits);
+  const std::int32_t exponent = (bits - 0x3f3504f3) >> 23;
+  bits -= exponent * (1 << 23);
+  float m;
+  std::memcpy(&m, &bits, sizeof m);
+  const float t = (m - 1.0f) / (m + 1.0f);
+  const float t2 = t * t;
+  const float atanh = t * (1.0f + t2 * (0.33333333f + t2 * (0.20000190f + t2 * (0.14267662f + t2 * 0.11805995f))));
+  const float minus_log = (31.0f - static_cast<float>(exponent)) * 0.69314718f - 2.0f * atanh;
+  const float radius = std::sqrt(2.0f * (minus_log > 0.0f ? minus_log : 0.0f));
+  // The angle: two bits for the quadrant, the rest an offset w in [-1/2, 1/2) of a quarter turn.
+  const float w = static_cast<float>(static_cast<std::int32_t>(angle_bits << 2)) * (1.0f / 4294967296.0f);
+  const float w2 = w * w;
+  const float s = w * (1.57079632f + w2 * (-0.64596348f + w2 * (0.07968022f + w2 * -0.00460216f)));
+  const float c = 1.0f + w2 * (-1.23370054f + w2 * (0.25366920f + w2 * (-0.02086007f + w2 * 0.00090363f)));
+  const bool swap = (angle_bits & 0x40000000u) != 0;
+  const float x = swap ? -s : c;
+  const float y = swap ? c : s;
+  const float sign = (angle_bits & 0x80000000u) != 0 ? -radius : radius;
+  return {sign * x, sign * y};
 }
 
 /// One stream of random numbers: a pure function of (seed, purpose, step, index). `step` is whatever counts for the

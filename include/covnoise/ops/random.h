@@ -9,10 +9,10 @@ namespace covnoise {
 /// whatever the number of threads. Box-Muller on pairs of the stream's words.
 void fill_normal(at::Tensor out, const RandomStream& stream);
 
-/// Fills `out` with +1 and -1, element i from bit i of the stream.
+/// Fills `out` with +1 and -1, element i from word i of the stream.
 void fill_signs(at::Tensor out, const RandomStream& stream);
 
-/// Fills `out` with uniforms in (0, 1).
+/// Fills `out` with uniforms in (0, 1), element i from word i of the stream.
 void fill_uniform(at::Tensor out, const RandomStream& stream);
 
 }  // namespace covnoise

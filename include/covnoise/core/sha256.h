@@ -1,0 +1,14 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace covnoise {
+
+/// SHA-256 as 64 lower-case hexadecimal digits.
+std::string sha256_hex(std::string_view bytes);
+
+/// The same of a file, read in pieces.
+std::string sha256_hex_of_file(const std::filesystem::path& path);
+
+}  // namespace covnoise

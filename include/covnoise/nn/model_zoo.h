@@ -1,0 +1,52 @@
+#pragma once
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace covnoise {
+
+struct InputShape {
+  std::int64_t channels = 3;
+  std::int64_t height = 32;
+  std::int64_t width = 32;
+};
+
+struct ModelOptions {
+  InputShape input;
+  std::int64_t classes = 10;
+  std::int64_t ghost_batch = 0;  ///< examples that share statistics of batch normalisation; 0: the whole batch
+};
+
+/// A classifier. Its layers are covnoise's own, so that any of them can account for each example.
+struct Model : torch::nn::Module {
+  virtual at::Tensor forward(at::Tensor images) = 0;  ///< [M, channels, height, width] -> logits [M, classes]
+};
+
+struct ModelInfo {
+  std::string name;
+  std::string summary;            ///< one line for a table
+  bool batch_statistics = false;  ///< whether there is batch normalisation
+  double default_lr = 0.05;       ///< at batch 128 with momentum 0.9
+  double rate_exponent = 1;       ///< default rate at batch M: default_lr * (M / 128)^rate_exponent
+};
+
+/// A network by its name: `mlp`, `lenet`, `alexnet`, `vgg11|13|16|19`, `resnet<6n+2>`, `resnet<6n+2>x<width>`. Smaller
+/// images are padded with zeros to 32x32 where the network needs that. Its values are LibTorch's default draws until
+/// `initialize` (nn/initialize.h) sets them from a seed. An unknown name is an Error that lists the known ones.
+std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& options);
+
+ModelInfo model_info(const std::string& name);
+
+/// The names a table lists; `make_model` takes any ResNet of 6n+2 layers and any width besides.
+std::vector<std::string> model_names();
+
+/// Number of trainable parameters.
+std::int64_t parameter_count(const torch::nn::Module& module);
+
+/// Multiply-adds of the linear and convolution layers for one image, forward.
+std::int64_t multiply_adds(Model& model, const InputShape& input);
+
+}  // namespace covnoise

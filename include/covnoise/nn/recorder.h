@@ -1,0 +1,50 @@
+#pragma once
+#include "covnoise/nn/accounting.h"
+#include "covnoise/nn/flat_parameters.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace covnoise {
+
+/// Asks the accounted layers of a network for statistics, and holds what their backward passes add up.
+class Recorder {
+ public:
+  struct Layer {
+    std::size_t weight;      ///< index into FlatParameters::entries()
+    std::int64_t bias = -1;  ///< the same, or -1
+    bool kronecker;          ///< whether the layer has Kronecker factors
+    c10::intrusive_ptr<LayerRecord> record;
+  };
+
+  /// Gives every accounted layer of `module` a record.
+  Recorder(torch::nn::Module& module, const FlatParameters& parameters);
+  /// Takes the records away again.
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  /// Starts new sums. Layers that give Kronecker factors where those are asked for give no squares.
+  void start(const Request& request);
+  /// Whether the next backward passes record. A forward pass whose graph shall record must run between start and stop.
+  void set_active(bool active);
+  void stop();
+
+  const std::vector<Layer>& layers() const { return layers_; }
+  const at::Tensor& squares() const { return squares_; }  ///< layout of the parameters; undefined before the first use
+  /// Names of parameters that belong to no accounted layer.
+  const std::vector<std::string>& unaccounted() const { return unaccounted_; }
+
+ private:
+  Request request_of(const Layer& layer) const;
+
+  torch::nn::Module& module_;
+  const FlatParameters& parameters_;
+  std::vector<Layer> layers_;
+  std::vector<std::string> unaccounted_;
+  Request request_;
+  at::Tensor squares_;
+};
+
+}  // namespace covnoise

@@ -1,0 +1,53 @@
+#pragma once
+#include "covnoise/nn/recorder.h"
+#include "covnoise/noise/structure.h"
+
+#include <functional>
+#include <optional>
+
+namespace covnoise {
+
+/// Walks a large batch in micro-batches: the gradient of the mean loss and whatever statistics a noise structure needs,
+/// in as few backward passes as that takes. Results do not depend on how the batch is sliced, beyond rounding.
+class Collector {
+ public:
+  struct Options {
+    std::int64_t ghost_batch = 0;            ///< examples of a ghost batch, for the `ghost` estimator
+    std::vector<std::string> without_noise;  ///< parameters of layers that cannot account: left without noise
+  };
+  struct Slice {
+    double loss_sum = 0;
+    std::int64_t correct = 0;
+    at::Tensor logits;  ///< [m, classes], detached
+  };
+  using Forward = std::function<at::Tensor(const at::Tensor& images)>;
+
+  /// `forward` runs `module` and gives logits; `parameters` are the module's.
+  Collector(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options);
+
+  /// Starts a batch: gradient and sums to zero. `seed` and `step` choose the signs and labels that are drawn.
+  void begin(const Needs& needs, std::uint64_t seed, std::uint32_t step);
+  /// The next examples of the batch: forward and every backward pass. With batch statistics, whole ghost batches.
+  Slice add(const at::Tensor& images, const at::Tensor& labels);
+  /// The statistics of the batch. Its buffers belong to the collector until the next begin that asks for them again.
+  Statistics finish();
+
+ private:
+  void draw_backward(const at::Tensor& logits, const at::Tensor& losses, bool keep_graph);
+  at::Tensor sampled_losses(const at::Tensor& logits) const;
+  void check_accounted(const Needs& needs) const;
+  at::Tensor fisher_diagonal() const;
+  std::vector<KroneckerFactors> factors() const;
+
+  torch::nn::Module& module_;
+  Forward forward_;
+  FlatParameters& parameters_;
+  Options options_;
+  std::optional<Recorder> recorder_;  // made when a structure first needs it
+  Needs needs_;
+  RandomStream signs_, labels_;
+  at::Tensor draw_;
+  std::int64_t examples_ = 0;
+};
+
+}  // namespace covnoise

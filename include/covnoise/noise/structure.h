@@ -1,0 +1,87 @@
+#pragma once
+#include "covnoise/nn/accounting.h"
+#include "covnoise/nn/flat_parameters.h"
+#include "covnoise/ops/philox.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace covnoise {
+
+/// Whose labels the statistics are of: the data's (the paper's empirical Fisher matrix) or labels drawn from the
+/// model's own predictions (its exact one).
+enum class Labels { kData, kModel };
+
+/// One more backward pass through the graph of the step, whose result is itself a draw of noise.
+enum class ExtraBackward {
+  kNone,
+  kSigned,         ///< of sum_i sigma_i l_i, sigma_i = +-1
+  kSampledLabels,  ///< of sum_i -log p(y_i), y_i drawn from the model
+};
+
+/// What a structure asks of the step's backward passes.
+struct Needs {
+  Squares squares = Squares::kNone;
+  bool kronecker =
+      false;  ///< factors of linear and convolution layers; squares are then taken of the other layers only
+  Labels labels = Labels::kData;
+  ExtraBackward extra = ExtraBackward::kNone;
+};
+
+/// The Kronecker factors of one layer: C = A (x) G for the matrix [weight, bias] of shape [I, K(+1)].
+struct KroneckerFactors {
+  std::size_t weight;      ///< index into FlatParameters::entries()
+  std::int64_t bias = -1;  ///< the same, or -1
+  at::Tensor input;        ///< A = mean_i sum_t a a^T
+  at::Tensor output;       ///< G = mean over i and t of Dz Dz^T
+  at::Tensor input_root;   ///< A^(1/2), once the structure has prepared it
+  at::Tensor output_root;  ///< G^(1/2)
+};
+
+/// What the backward passes of one large batch gave. Buffers have the layout of `parameters`; those that were not asked
+/// for are undefined.
+struct Statistics {
+  const FlatParameters* parameters = nullptr;
+  std::int64_t examples = 0;              ///< M
+  at::Tensor gradient;                    ///< g, the mean over examples
+  at::Tensor diagonal;                    ///< estimate of diag(F); zero where a layer has Kronecker factors instead
+  bool centred = false;                   ///< whether the diagonal is of the covariance (ghost) or of F itself
+  at::Tensor draw;                        ///< (1/sqrt M) sum_i sigma_i g_i, or the same with labels of the model
+  std::vector<KroneckerFactors> factors;  ///< of the layers that have them
+};
+
+/// One covariance structure C. Knows nothing of schedules, placement, momentum or devices: `Injection` does.
+///
+/// Contract, checked by one test for every structure in the table: over the draws of `stream` the samples have mean
+/// zero and covariance C; equal arguments give equal samples; `sample` changes nothing. Elements of the sample outside
+/// the parameters (the gaps of the layout) may have any value.
+class NoiseStructure {
+ public:
+  virtual ~NoiseStructure() = default;
+  virtual Needs needs() const = 0;
+  /// Called once for new statistics, before samples are drawn from them: the place for work worth keeping.
+  virtual void prepare(Statistics&) const {}
+  /// C^(1/2) xi, xi ~ N(0, I) from the stream of this step, in the layout of statistics.parameters.
+  virtual at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const = 0;
+  /// Whether s = sqrt((M_L - M_S) / (M_L M_S)) scales the noise. Not where sigma alone says how strong it is.
+  virtual bool scaled_by_batch() const { return true; }
+  /// Steps between two refreshes of the statistics, where the user does not say.
+  virtual std::int64_t default_refresh() const { return 1; }
+};
+
+/// What a structure is made from: the [noise] section of a recipe, and what the network is like.
+struct StructureOptions {
+  std::string estimator =
+      "auto";  ///< of diag-fisher, fisher-trace: exact | ghost | signs | spatial; auto by the network
+  Labels labels = Labels::kData;
+  double sigma = 0.1;             ///< of multiplicative and isotropic
+  bool batch_statistics = false;  ///< whether the network normalises by batch statistics
+};
+
+/// The structure of that name; an unknown one lists the known ones.
+std::unique_ptr<NoiseStructure> make_structure(const std::string& name, const StructureOptions& options);
+std::vector<std::string> structure_names();
+
+}  // namespace covnoise

@@ -1,0 +1,17 @@
+#pragma once
+#include "covnoise/data/loader.h"
+#include "covnoise/nn/model_zoo.h"
+
+namespace covnoise {
+
+struct Evaluation {
+  double loss = 0;      ///< mean over examples
+  double accuracy = 0;  ///< in 0..1
+  std::int64_t examples = 0;
+};
+
+/// Loss and accuracy over every example of the loader, in evaluation mode, without augmentation. The model's mode is as
+/// it was afterwards.
+Evaluation evaluate(Model& model, const Loader& loader);
+
+}  // namespace covnoise

@@ -1,0 +1,37 @@
+#pragma once
+#include <filesystem>
+#include <string>
+
+#include "covnoise/train/config.h"
+
+namespace covnoise {
+
+/// Where things lie in a run's folder.
+struct RunFolder {
+  std::filesystem::path root;
+
+  std::filesystem::path config() const { return root / "config.toml"; }
+  std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
+  std::filesystem::path metrics_csv() const { return root / "metrics.csv"; }
+  std::filesystem::path events() const { return root / "events.out.tfevents.0000000000.covnoise"; }
+  std::filesystem::path checkpoints() const { return root / "checkpoints"; }
+  std::filesystem::path lock() const { return root / ".lock"; }
+};
+
+/// runs/<model>-<data>-<regime>-s<seed>, with characters that do not belong into a folder's name replaced.
+std::filesystem::path default_run_name(const Config& config);
+
+/// Keeps other processes from training into the same folder while it lives; the kernel lets go of it when the process
+/// ends, however it ends. A folder that is in use is an Error.
+class RunLock {
+ public:
+  explicit RunLock(const RunFolder& folder);  ///< creates the folder where it is missing
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace covnoise

@@ -1,0 +1,26 @@
+#pragma once
+#include "covnoise/train/config.h"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace covnoise {
+
+/// What a folder of a run tells at a glance.
+struct RunSummary {
+  std::filesystem::path path;
+  Config config;
+  std::int64_t epoch = 0;                                             ///< epochs done
+  std::optional<double> test_accuracy, train_accuracy, val_accuracy;  ///< of the last epoch done, in 0..1
+  double seconds = 0;
+};
+
+/// The runs at or below `root`, sorted by path. Folders that are not runs are passed over.
+std::vector<RunSummary> find_runs(const std::filesystem::path& root);
+
+/// A table for people: one row a run.
+std::string runs_table(const std::vector<RunSummary>& runs);
+
+}  // namespace covnoise

@@ -1,0 +1,48 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "covnoise/train/config.h"
+
+namespace covnoise {
+
+/// Which batch and which rate each step of a training has. Epochs and steps count from 0. The last, smaller batch of an
+/// epoch is dropped. The rate is base(epoch) * factor(step): linear warm-up, then step decay, half a cosine to 0, or
+/// nothing.
+class Schedule {
+ public:
+  /// `config` with its rates resolved (none is 0); `train_examples` after data.train_limit and data.holdout. A batch
+  /// larger than that is an Error.
+  Schedule(const Config& config, std::int64_t train_examples);
+
+  std::int64_t epochs() const { return static_cast<std::int64_t>(epochs_.size()); }
+  std::int64_t total_steps() const { return total_steps_; }
+  std::int64_t batch(std::int64_t epoch) const { return epochs_.at(epoch).batch; }
+  double base_lr(std::int64_t epoch) const { return epochs_.at(epoch).base_lr; }
+  std::int64_t steps_per_epoch(std::int64_t epoch) const { return epochs_.at(epoch).steps; }
+  std::int64_t first_step(std::int64_t epoch) const { return epochs_.at(epoch).first_step; }
+  std::int64_t epoch_of(std::int64_t step) const;
+
+  double lr(std::int64_t step) const;
+  double factor(std::int64_t step) const;    ///< lr over the epoch's base rate: the same for all batches at one epoch
+  double fraction(std::int64_t step) const;  ///< of the training, in epochs, that lies before this step: [0, 1)
+
+ private:
+  struct Epoch {
+    std::int64_t batch, steps, first_step;
+    double base_lr;
+  };
+  double position(std::int64_t step) const;  ///< in epochs, at the start of the step
+
+  std::vector<Epoch> epochs_;
+  std::int64_t total_steps_ = 0;
+  enum class Decay { kConstant, kStep, kCosine } decay_kind_ = Decay::kStep;
+  double warmup_ = 0, decay_ = 1;
+  std::vector<double> milestones_;
+};
+
+/// A time in a recipe as an epoch: from 1 on it is one; below, it is that fraction of the training, in whole epochs
+/// and, unless it is 0, not before epoch 1.
+std::int64_t epoch_of_setting(double setting, std::int64_t epochs);
+
+}  // namespace covnoise

@@ -1,0 +1,32 @@
+#pragma once
+#include "covnoise/nn/flat_parameters.h"
+#include "covnoise/noise/injection.h"
+
+namespace covnoise {
+
+struct SgdOptions {
+  double momentum = 0.9;
+  bool nesterov = false;
+  double weight_decay = 0;  ///< on all parameters, added to the gradient
+  double clip_norm = 0;     ///< largest norm of the mean gradient, before noise and weight decay; 0: any
+};
+
+/// Stochastic gradient descent with momentum, as PyTorch defines it (the rate outside the buffer):
+///   d = g (+ n) + w theta,  b <- mu b + d,  theta <- theta - a (b (+ n)),  Nesterov: d + mu b in place of b,
+/// with the noise n in one of the two places.
+class Sgd {
+ public:
+  Sgd(FlatParameters& parameters, const SgdOptions& options);
+
+  /// One step from the mean gradient in parameters.gradient(), which it uses up. `noise` may be undefined.
+  void step(double lr, const at::Tensor& noise, Placement placement);
+
+  at::Tensor& momentum_buffer() { return momentum_; }
+
+ private:
+  FlatParameters& parameters_;
+  SgdOptions options_;
+  at::Tensor momentum_;
+};
+
+}  // namespace covnoise

@@ -1,0 +1,47 @@
+#pragma once
+#include "covnoise/data/dataset.h"
+#include "covnoise/train/checkpoint.h"
+#include "covnoise/train/config.h"
+#include "covnoise/train/evaluate.h"
+
+#include <filesystem>
+#include <functional>
+
+namespace covnoise {
+
+struct TrainOptions {
+  Config config;              ///< resolved (train/defaults.h)
+  std::filesystem::path out;  ///< the run's folder
+  DataOptions data;
+  std::function<bool()> stop_requested = [] { return false; };              ///< asked after every step
+  std::function<void(const std::string&)> say = [](const std::string&) {};  ///< lines for people
+  bool progress_bar = false;
+};
+
+enum class Outcome {
+  kFinished,
+  kFinishedBefore,  ///< there was nothing left to do
+  kInterrupted,     ///< a checkpoint was written
+};
+
+/// Trains in the folder `out`: a new run where it is empty; goes on with an unfinished one of the same configuration;
+/// an Error that lists the difference where it holds another configuration.
+Outcome train(const TrainOptions& options);
+
+/// A network of a run as its checkpoint left it.
+struct TrainedModel {
+  Config config;
+  DataSource source;
+  std::shared_ptr<Model> model;
+  std::int64_t step = 0;
+};
+
+enum class Which { kLast, kBest };
+TrainedModel load_trained(const std::filesystem::path& run, Which which, const DataOptions& data,
+                          const std::function<void(const std::string&)>& warn);
+
+/// Parameters and buffers under their names, and back. A name or shape that does not fit is an Error.
+std::vector<NamedTensor> model_tensors(const torch::nn::Module& model);
+void load_model_tensors(torch::nn::Module& model, const std::vector<NamedTensor>& tensors);
+
+}  // namespace covnoise

@@ -1,0 +1,152 @@
+#include "covnoise/core/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "covnoise/core/error.h"
+
+namespace covnoise {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* advice(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "; free some space and repeat";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "; change its permissions or choose another folder";
+    default:
+      return "";
+  }
+}
+
+[[noreturn]] void fail(const char* what, const fs::path& path, int error) {
+  throw Error(fmt::format("cannot {} {}: {}{}", what, path.string(), std::strerror(error), advice(error)));
+}
+
+/// Calls again while a signal interrupts.
+template <typename Call>
+auto retry(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  operator int() const { return value_; }
+
+ private:
+  int value_;
+};
+
+}  // namespace
+
+OutputFile::OutputFile(fs::path path, Mode mode) : path_(std::move(path)) {
+  const int how = mode == Mode::kReplace ? O_TRUNC : mode == Mode::kAppend ? O_APPEND : O_EXCL;
+  descriptor_ = retry([&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666); });
+  if (descriptor_ < 0) fail("write", path_, errno);
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void OutputFile::write(std::string_view data) {
+  constexpr std::size_t kMost = 1 << 30;  // a single write(2) takes at most 2 GiB
+  while (!data.empty()) {
+    const auto written = retry([&] { return ::write(descriptor_, data.data(), std::min(data.size(), kMost)); });
+    if (written < 0) fail("write", path_, errno);
+    data.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void OutputFile::sync() {
+  // EINVAL: a pipe or a device, which has nothing to sync.
+  if (retry([&] { return ::fsync(descriptor_); }) < 0 && errno != EINVAL) fail("write", path_, errno);
+}
+
+void OutputFile::close() {
+  const int descriptor = std::exchange(descriptor_, -1);
+  // After EINTR the descriptor is closed on Linux; a second close could hit another file.
+  if (descriptor >= 0 && ::close(descriptor) < 0 && errno != EINTR) fail("write", path_, errno);
+}
+
+std::string read_file(const fs::path& path) {
+  const Descriptor file(retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+  if (file < 0) fail("read", path, errno);
+  struct stat status;
+  if (::fstat(file, &status) < 0) fail("read", path, errno);
+  // One byte more than the file has, so that its end is seen without growing; 0 is the size of files in /proc.
+  std::string data(static_cast<std::size_t>(std::max<off_t>(status.st_size, 4095)) + 1, '\0');
+  std::size_t size = 0;
+  while (true) {
+    const auto got = retry([&] { return ::read(file, data.data() + size, data.size() - size); });
+    if (got < 0) fail("read", path, errno);
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+    if (size == data.size()) data.resize(2 * size);
+  }
+  data.resize(size);
+  return data;
+}
+
+void write_new_file_synced(const fs::path& path, std::string_view data) {
+  OutputFile file(path, OutputFile::Mode::kNew);
+  file.write(data);
+  file.sync();
+  file.close();
+}
+
+void write_file_synced(const fs::path& path, std::string_view data) {
+  const fs::path temporary = folder_of(path) / ("." + path.filename().string() + ".tmp");
+  try {
+    OutputFile file(temporary, OutputFile::Mode::kReplace);
+    file.write(data);
+    file.sync();
+    file.close();
+    rename_synced(temporary, path);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+}
+
+void sync_folder(const fs::path& folder) {
+  const Descriptor descriptor(retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (descriptor < 0) fail("open folder", folder, errno);
+  // EINVAL: a file system that keeps no such promise.
+  if (retry([&] { return ::fsync(descriptor); }) < 0 && errno != EINVAL) fail("sync folder", folder, errno);
+}
+
+void create_folders(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail("create folder", folder, error.value());
+}
+
+void rename_synced(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) < 0) fail("write", to, errno);
+  sync_folder(folder_of(to));
+}
+
+}  // namespace covnoise

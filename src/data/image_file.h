@@ -1,0 +1,21 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+namespace covnoise {
+
+/// Pixels row by row, the channels of a pixel side by side.
+struct Image {
+  std::int64_t width = 0, height = 0, channels = 0;  // channels: 1 grey, 3 red, green, blue
+  std::vector<std::uint8_t> pixels;
+};
+
+/// Decodes a PNG or JPEG file (told apart by their first bytes) to 8 bits a channel: grey files to one channel, all
+/// others to three. Transparent pixels lie on black.
+Image read_image(const std::filesystem::path& path);
+
+/// Writes a PNG, first beside `path`, then in its place.
+void write_png(const std::filesystem::path& path, const Image& image);
+
+}  // namespace covnoise

@@ -1,0 +1,155 @@
+#include "covnoise/noise/collector.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/ops/random.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace covnoise {
+namespace {
+
+at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& labels) {
+  return torch::nll_loss(torch::log_softmax(logits, 1), labels, /*weight=*/{}, at::Reduction::None);
+}
+
+/// Elements [first, first + n) of what `fill` puts into a tensor of first + n: what is drawn for an example depends on
+/// its place in the large batch, not on the slice it comes in.
+template <class Fill>
+at::Tensor drawn(std::int64_t first, std::int64_t n, const at::TensorOptions& options, const Fill& fill) {
+  auto all = at::empty({first + n}, options.device(at::kCPU));
+  fill(all);
+  return all.narrow(0, first, n).to(options.device());
+}
+
+}  // namespace
+
+Collector::Collector(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options)
+    : module_(module), forward_(std::move(forward)), parameters_(parameters), options_(std::move(options)) {}
+
+void Collector::begin(const Needs& needs, std::uint64_t seed, std::uint32_t step) {
+  needs_ = needs;
+  signs_ = {seed, Purpose::kSigns, step};
+  labels_ = {seed, Purpose::kLabels, step};
+  examples_ = 0;
+  parameters_.gradient().zero_();
+  if (needs.extra != ExtraBackward::kNone) {
+    if (!draw_.defined()) draw_ = parameters_.zeros();
+    draw_.zero_();
+  }
+  if (needs.squares != Squares::kNone || needs.kronecker) {
+    if (!recorder_) recorder_.emplace(module_, parameters_);
+    check_accounted(needs);
+    Request request;
+    request.squares = needs.squares;
+    request.kronecker = needs.kronecker;
+    request.ghost_batch = options_.ghost_batch;
+    recorder_->start(request);
+  }
+}
+
+void Collector::check_accounted(const Needs& needs) const {
+  TORCH_CHECK(needs.squares != Squares::kGhost || options_.ghost_batch > 0,
+              "the ghost estimator needs the size of a ghost batch");
+  for (const auto& name : recorder_->unaccounted()) {
+    const auto& allowed = options_.without_noise;
+    if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
+    throw Error(
+        fmt::format("parameter '{}' belongs to a layer that cannot account for examples; use covnoise's layers "
+                    "there, or name it in Collector::Options::without_noise to leave it without noise",
+                    name));
+  }
+}
+
+Collector::Slice Collector::add(const at::Tensor& images, const at::Tensor& labels) {
+  const bool statistics = needs_.squares != Squares::kNone || needs_.kronecker;
+  const bool of_model = statistics && needs_.labels == Labels::kModel;
+  const bool extra = needs_.extra != ExtraBackward::kNone;
+  if (statistics) recorder_->set_active(true);
+  const auto logits = forward_(images);
+  const auto losses = losses_of(logits, labels);
+  if (of_model) recorder_->set_active(false);
+  torch::autograd::backward({losses}, {torch::ones_like(losses)}, /*retain_graph=*/of_model || extra);
+  if (of_model) {
+    recorder_->set_active(true);
+    const auto sampled = sampled_losses(logits);
+    torch::autograd::grad({sampled}, module_.parameters(), {torch::ones_like(sampled)}, /*retain_graph=*/extra);
+  }
+  if (statistics) recorder_->stop();
+  if (extra) draw_backward(logits, losses, false);
+  examples_ += images.size(0);
+  const torch::NoGradGuard no_grad;
+  return {losses.sum(at::kDouble).item<double>(), logits.argmax(1).eq(labels).sum().item<std::int64_t>(),
+          logits.detach()};
+}
+
+/// Losses of labels drawn from the model: the label whose slice of the cumulated probabilities holds a uniform number.
+at::Tensor Collector::sampled_losses(const at::Tensor& logits) const {
+  const auto probabilities = torch::softmax(logits.detach().to(at::kDouble), 1).cumsum(1);
+  const auto u =
+      drawn(examples_, logits.size(0), probabilities.options(), [&](at::Tensor& all) { fill_uniform(all, labels_); });
+  const auto labels = probabilities.lt(u.unsqueeze(1)).sum(1).clamp_max(logits.size(1) - 1);
+  return losses_of(logits, labels);
+}
+
+void Collector::draw_backward(const at::Tensor& logits, const at::Tensor& losses, bool keep_graph) {
+  const bool sampled = needs_.extra == ExtraBackward::kSampledLabels;
+  const auto target = sampled ? sampled_losses(logits) : losses;
+  const auto signs =
+      sampled ? torch::ones_like(target)
+              : drawn(examples_, target.size(0), target.options(), [&](at::Tensor& all) { fill_signs(all, signs_); });
+  const auto gradients = torch::autograd::grad({target}, module_.parameters(), {signs}, keep_graph);
+  const torch::NoGradGuard no_grad;
+  const auto views = parameters_.views(draw_);
+  for (std::size_t i = 0; i < views.size(); ++i) views[i].add_(gradients[i]);
+}
+
+/// exact, spatial: (1/M) sum_i g_i^2. ghost, with S_j the summed gradient of ghost batch j of G = M / M_S and S their
+/// sum: M_S / (G-1) sum_j (S_j/M_S - S/M)^2 = (sum_j S_j^2 - S^2/G) / (M_S (G-1)).
+at::Tensor Collector::fisher_diagonal() const {
+  auto diagonal = recorder_->squares();
+  if (needs_.squares != Squares::kGhost) return diagonal.div_(examples_);
+  const double small = static_cast<double>(options_.ghost_batch);
+  const double groups = static_cast<double>(examples_) / small;
+  TORCH_CHECK(groups >= 2, "the ghost estimator needs at least two ghost batches of ", options_.ghost_batch,
+              " examples in a batch, and this one has ", examples_, " examples");
+  const auto& mean = parameters_.gradient();  // S / M
+  const double m = static_cast<double>(examples_);
+  // Where a layer gives Kronecker factors instead of squares, clamping leaves zero.
+  return diagonal.addcmul_(mean, mean, -m * m / groups).clamp_min_(0).div_(small * (groups - 1));
+}
+
+std::vector<KroneckerFactors> Collector::factors() const {
+  std::vector<KroneckerFactors> result;
+  for (const auto& layer : recorder_->layers()) {
+    if (!layer.record->input_factor.defined()) continue;
+    const auto m = static_cast<double>(examples_);
+    result.push_back({layer.weight,
+                      layer.bias,
+                      layer.record->input_factor / m,
+                      layer.record->output_factor / (m * static_cast<double>(layer.record->positions)),
+                      {},
+                      {}});
+  }
+  return result;
+}
+
+Statistics Collector::finish() {
+  const torch::NoGradGuard no_grad;
+  TORCH_CHECK(examples_ > 0, "a batch without examples");
+  Statistics statistics;
+  statistics.parameters = &parameters_;
+  statistics.examples = examples_;
+  statistics.gradient = parameters_.gradient().div_(examples_);
+  if (needs_.squares != Squares::kNone) {
+    statistics.diagonal = fisher_diagonal();
+    statistics.centred = needs_.squares == Squares::kGhost;
+  }
+  if (needs_.kronecker) statistics.factors = factors();
+  if (needs_.extra != ExtraBackward::kNone) statistics.draw = draw_.div_(std::sqrt(static_cast<double>(examples_)));
+  return statistics;
+}
+
+}  // namespace covnoise

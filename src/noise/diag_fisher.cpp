@@ -1,0 +1,49 @@
+#include "noise/structures.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/ops/random.h"
+
+namespace covnoise {
+namespace {
+
+/// C = diag(F), the paper's own choice: sqrt(diagonal) * xi, the diagonal by one of the estimators.
+class DiagonalFisher final : public NoiseStructure {
+ public:
+  DiagonalFisher(Squares squares, Labels labels) { needs_.squares = squares, needs_.labels = labels; }
+  Needs needs() const override { return needs_; }
+  at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const override {
+    auto noise = at::empty_like(statistics.diagonal);
+    fill_normal(noise, stream);
+    return noise.mul_(statistics.diagonal.sqrt());
+  }
+
+ private:
+  Needs needs_;
+};
+
+/// C = diag(F) without squares: a draw of full Fisher noise times an independent sign for each coordinate, which takes
+/// the correlations away and leaves the variances. Not Gaussian, but a sum of M independent terms.
+class SignedDiagonalFisher final : public NoiseStructure {
+ public:
+  explicit SignedDiagonalFisher(Labels labels) {
+    needs_.extra = labels == Labels::kData ? ExtraBackward::kSigned : ExtraBackward::kSampledLabels;
+  }
+  Needs needs() const override { return needs_; }
+  at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const override {
+    auto noise = at::empty_like(statistics.draw);
+    fill_signs(noise, stream);
+    return noise.mul_(statistics.draw);
+  }
+
+ private:
+  Needs needs_;
+};
+
+}  // namespace
+
+std::unique_ptr<NoiseStructure> make_diag_fisher(const StructureOptions& options) {
+  if (options.estimator == "signs") return std::make_unique<SignedDiagonalFisher>(options.labels);
+  return std::make_unique<DiagonalFisher>(squares_estimator(options), options.labels);
+}
+
+}  // namespace covnoise

@@ -1,0 +1,130 @@
+#include "covnoise/noise/injection.h"
+
+#include "covnoise/core/error.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace covnoise {
+namespace {
+
+double formula_scale_squared(std::int64_t small, std::int64_t large) {
+  return large > small ? 1.0 / static_cast<double>(small) - 1.0 / static_cast<double>(large) : 0.0;
+}
+
+void check(const InjectionOptions& options, const NoiseStructure& structure) {
+  if (options.small_batch < 1)
+    throw Error(fmt::format("noise.small_batch = {} must be at least 1", options.small_batch));
+  if (options.refresh > 1 && structure.needs().extra != ExtraBackward::kNone) {
+    throw Error(
+        fmt::format("noise.refresh = {} makes no sense for {}: a draw is not a statistic; use 1", options.refresh,
+                    options.structure_options.estimator == "signs" ? "the estimator signs" : options.structure));
+  }
+}
+
+}  // namespace
+
+Injection::Injection(const InjectionOptions& options)
+    : options_(options), structure_(make_structure(options.structure, options.structure_options)) {
+  check(options, *structure_);
+  refresh_ = options.refresh > 0 ? options.refresh : structure_->default_refresh();
+}
+
+double matched_scale_squared(const InjectionOptions& options, const StepContext& context) {
+  const double small_rate = options.match_lr * context.decay / (1 - options.match_momentum);
+  const double rate = context.lr / (1 - context.momentum);
+  const double missing =
+      small_rate / rate / static_cast<double>(options.small_batch) - 1.0 / static_cast<double>(context.batch);
+  const double squared = std::max(0.0, missing);
+  if (options.placement == Placement::kUpdate) return squared / std::pow(1 - context.momentum, 2);
+  return std::min(squared, formula_scale_squared(options.small_batch, context.batch));
+}
+
+double Injection::scale(const StepContext& context) const {
+  if (options_.structure == "none" || context.fraction >= options_.stop_after) return 0;
+  if (!structure_->scaled_by_batch()) return options_.scale;
+  if (context.batch <= options_.small_batch) return 0;
+  if (options_.match) return std::sqrt(matched_scale_squared(options_, context));
+  return options_.scale * std::sqrt(formula_scale_squared(options_.small_batch, context.batch));
+}
+
+bool Injection::refreshes(const StepContext& context) const { return !kept_ || context.step % refresh_ == 0; }
+
+Needs Injection::needs(const StepContext& context) const {
+  if (scale(context) == 0 || !refreshes(context)) return {};
+  return structure_->needs();
+}
+
+at::Tensor Injection::draw(const Statistics& statistics, const StepContext& context) {
+  const double factor = scale(context);
+  if (factor == 0) {
+    kept_.reset();
+    return {};
+  }
+  if (refreshes(context)) {
+    kept_ = statistics;
+    structure_->prepare(*kept_);
+  }
+  kept_->gradient = statistics.gradient;
+  const RandomStream stream{context.seed, Purpose::kNoise, static_cast<std::uint32_t>(context.step)};
+  auto noise = structure_->sample(*kept_, stream).mul(factor);
+  statistics.parameters->clear_gaps(noise);
+  return noise;
+}
+
+double Injection::noise_temperature(const StepContext& context) const {
+  if (!structure_->scaled_by_batch()) return 0;
+  const double squared = std::pow(scale(context), 2);
+  const double keep = 1 - context.momentum;
+  return context.lr * squared * (options_.placement == Placement::kGradient ? 1 / keep : keep);
+}
+
+std::vector<std::pair<std::string, at::Tensor>> Injection::state() const {
+  std::vector<std::pair<std::string, at::Tensor>> state;
+  if (!kept_ || refresh_ == 1) return state;
+  const auto& entries = kept_->parameters->entries();
+  if (kept_->diagonal.defined()) {
+    for (const auto& entry : entries) {
+      state.emplace_back("noise.diagonal." + entry.name, kept_->parameters->view(kept_->diagonal, entry));
+    }
+  }
+  for (const auto& layer : kept_->factors) {
+    state.emplace_back("noise.input_root." + entries[layer.weight].name, layer.input_root);
+    state.emplace_back("noise.output_root." + entries[layer.weight].name, layer.output_root);
+    if (layer.bias >= 0)
+      state.emplace_back("noise.bias_index." + entries[layer.weight].name, at::full({1}, layer.bias));
+  }
+  return state;
+}
+
+void Injection::load_state(const std::vector<std::pair<std::string, at::Tensor>>& state,
+                           const FlatParameters& parameters) {
+  Statistics statistics;
+  statistics.parameters = &parameters;
+  const auto find = [&](const std::string& name) {
+    for (const auto& item : state) {
+      if (item.first == name) return item.second;
+    }
+    return at::Tensor();
+  };
+  bool any = false;
+  for (std::size_t i = 0; i < parameters.entries().size(); ++i) {
+    const auto& entry = parameters.entries()[i];
+    if (const auto diagonal = find("noise.diagonal." + entry.name); diagonal.defined()) {
+      if (!statistics.diagonal.defined()) statistics.diagonal = parameters.zeros();
+      parameters.view(statistics.diagonal, entry).copy_(diagonal);
+      any = true;
+    }
+    if (const auto root = find("noise.input_root." + entry.name); root.defined()) {
+      const auto bias = find("noise.bias_index." + entry.name);
+      statistics.factors.push_back(
+          {i, bias.defined() ? bias.item<std::int64_t>() : -1, {}, {}, root, find("noise.output_root." + entry.name)});
+      any = true;
+    }
+  }
+  if (any) kept_ = std::move(statistics);
+}
+
+}  // namespace covnoise

@@ -1,0 +1,30 @@
+#include "noise/structures.h"
+
+#include "covnoise/ops/random.h"
+
+namespace covnoise {
+namespace {
+
+/// C = sigma^2 I.
+class Isotropic final : public NoiseStructure {
+ public:
+  explicit Isotropic(double sigma) : sigma_(sigma) {}
+  Needs needs() const override { return {}; }
+  bool scaled_by_batch() const override { return false; }
+  at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const override {
+    auto noise = at::empty_like(statistics.gradient);
+    fill_normal(noise, stream);
+    return noise.mul_(sigma_);
+  }
+
+ private:
+  double sigma_;
+};
+
+}  // namespace
+
+std::unique_ptr<NoiseStructure> make_isotropic(const StructureOptions& options) {
+  return std::make_unique<Isotropic>(options.sigma);
+}
+
+}  // namespace covnoise

@@ -1,0 +1,30 @@
+#include "noise/structures.h"
+
+#include "covnoise/ops/random.h"
+
+namespace covnoise {
+namespace {
+
+/// C = sigma^2 diag(g)^2: the gradient becomes g * (1 + sigma xi).
+class Multiplicative final : public NoiseStructure {
+ public:
+  explicit Multiplicative(double sigma) : sigma_(sigma) {}
+  Needs needs() const override { return {}; }
+  bool scaled_by_batch() const override { return false; }
+  at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const override {
+    auto noise = at::empty_like(statistics.gradient);
+    fill_normal(noise, stream);
+    return noise.mul_(statistics.gradient).mul_(sigma_);
+  }
+
+ private:
+  double sigma_;
+};
+
+}  // namespace
+
+std::unique_ptr<NoiseStructure> make_multiplicative(const StructureOptions& options) {
+  return std::make_unique<Multiplicative>(options.sigma);
+}
+
+}  // namespace covnoise

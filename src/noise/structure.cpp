@@ -1,0 +1,63 @@
+#include "covnoise/noise/structure.h"
+
+#include "covnoise/core/error.h"
+#include "noise/structures.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace covnoise {
+namespace {
+
+struct Row {
+  const char* name;
+  std::unique_ptr<NoiseStructure> (*make)(const StructureOptions&);
+};
+
+// Adding a structure: one file, one line here, one row in docs/noise.md.
+constexpr Row kStructures[] = {
+    {"none", make_no_noise},
+    {"diag-fisher", make_diag_fisher},
+    {"full-fisher", make_full_fisher},
+    {"true-fisher", make_true_fisher},
+    {"fisher-trace", make_fisher_trace},
+    {"kfac", make_kfac},
+    {"multiplicative", make_multiplicative},
+    {"isotropic", make_isotropic},
+};
+
+}  // namespace
+
+std::unique_ptr<NoiseStructure> make_structure(const std::string& name, const StructureOptions& options) {
+  for (const auto& row : kStructures) {
+    if (name == row.name) return row.make(options);
+  }
+  throw Error(
+      fmt::format("noise.structure = \"{}\" is not known; known: {}", name, fmt::join(structure_names(), ", ")));
+}
+
+std::vector<std::string> structure_names() {
+  std::vector<std::string> names;
+  for (const auto& row : kStructures) names.emplace_back(row.name);
+  return names;
+}
+
+Squares squares_estimator(const StructureOptions& options) {
+  const std::string& name = options.estimator;
+  if (name == "auto")
+    return options.batch_statistics && options.labels == Labels::kData ? Squares::kGhost : Squares::kExact;
+  if (name == "exact") return Squares::kExact;
+  if (name == "spatial") return Squares::kSpatial;
+  if (name == "ghost") {
+    if (options.labels == Labels::kModel) {
+      throw Error("noise.estimator = \"ghost\" is of the data's labels; with noise.labels = \"model\" use \"exact\"");
+    }
+    return Squares::kGhost;
+  }
+  throw Error(
+      fmt::format("noise.estimator = \"{}\" is not known here; known: auto, exact, ghost, spatial (and signs, "
+                  "for diag-fisher)",
+                  name));
+}
+
+}  // namespace covnoise

@@ -1,0 +1,63 @@
+#include "ops/random_kernel.h"
+
+namespace covnoise {
+namespace {
+
+constexpr int kLanes = 64;  // blocks of four normals worked on together
+
+/// Normals of blocks [block, block + kLanes). Plain loops over lanes: one version for each instruction set, chosen when
+/// the program starts.
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#endif
+void normal_blocks(std::uint64_t seed, std::uint32_t step, std::uint32_t purpose, std::uint64_t block, float* out) {
+  std::uint32_t x0[kLanes], x1[kLanes], x2[kLanes], x3[kLanes];
+  for (int l = 0; l < kLanes; ++l) {
+    x0[l] = static_cast<std::uint32_t>(block + l);
+    x1[l] = static_cast<std::uint32_t>((block + l) >> 32);
+    x2[l] = step;
+    x3[l] = purpose;
+  }
+  std::uint32_t key0 = static_cast<std::uint32_t>(seed), key1 = static_cast<std::uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    for (int l = 0; l < kLanes; ++l) {
+      const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * x0[l];
+      const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * x2[l];
+      x0[l] = static_cast<std::uint32_t>(p1 >> 32) ^ x1[l] ^ key0;
+      x1[l] = static_cast<std::uint32_t>(p1);
+      x2[l] = static_cast<std::uint32_t>(p0 >> 32) ^ x3[l] ^ key1;
+      x3[l] = static_cast<std::uint32_t>(p0);
+    }
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  float n[4][kLanes];
+  for (int l = 0; l < kLanes; ++l) {
+    const NormalPair p = normal_pair(x0[l], x1[l]);
+    n[0][l] = p.first;
+    n[1][l] = p.second;
+  }
+  for (int l = 0; l < kLanes; ++l) {
+    const NormalPair p = normal_pair(x2[l], x3[l]);
+    n[2][l] = p.first;
+    n[3][l] = p.second;
+  }
+  for (int l = 0; l < kLanes; ++l) {
+    for (int j = 0; j < 4; ++j) out[4 * l + j] = n[j][l];
+  }
+}
+
+}  // namespace
+
+void normals(const RandomStream& stream, std::int64_t begin, std::int64_t end, float* out) {
+  const auto purpose = static_cast<std::uint32_t>(stream.purpose);
+  float tail[4 * kLanes];
+  for (std::int64_t i = begin; i < end; i += 4 * kLanes) {
+    const bool whole = i + 4 * kLanes <= end;
+    normal_blocks(stream.seed, stream.step, purpose, static_cast<std::uint64_t>(i) / 4,
+                  whole ? out + (i - begin) : tail);
+    for (std::int64_t j = i; !whole && j < end; ++j) out[j - begin] = tail[j - i];
+  }
+}
+
+}  // namespace covnoise

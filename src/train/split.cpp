@@ -1,0 +1,41 @@
+#include "covnoise/train/split.h"
+
+#include "covnoise/core/error.h"
+
+#include <fmt/format.h>
+
+namespace covnoise {
+namespace {
+
+Dataset part(const Dataset& all, std::int64_t first, std::int64_t count) {
+  return {all.images.narrow(0, first, count), all.labels.narrow(0, first, count)};
+}
+
+}  // namespace
+
+Split make_split(const DataSource& source, const Config& config) {
+  const std::int64_t available = source.train.labels.size(0);
+  const std::int64_t limit = config.data.train_limit > 0 ? config.data.train_limit : available;
+  if (limit > available) {
+    throw Error(fmt::format("data.train_limit = {} is more than the {} training examples of {}", limit, available,
+                            source.name));
+  }
+  const std::int64_t count = limit - config.data.holdout;
+  if (count < 1) {
+    throw Error(fmt::format("data.holdout = {} leaves none of {} training examples of {}", config.data.holdout, limit,
+                            source.name));
+  }
+  LoaderOptions options;
+  options.mean = source.mean;
+  options.std = source.std;
+  options.seed = config.seed;
+  options.dtype = config.train.precision == "fp64" ? at::kDouble : at::kFloat;
+  options.augment = config.data.augment == "on" || (config.data.augment == "auto" && source.augment);
+  LoaderOptions plain = options;
+  plain.augment = false;
+  Split split{Loader(part(source.train, 0, count), options), Loader(source.test, plain), std::nullopt};
+  if (config.data.holdout > 0) split.validation.emplace(part(source.train, count, config.data.holdout), plain);
+  return split;
+}
+
+}  // namespace covnoise

@@ -1,0 +1,94 @@
+#include "covnoise/train/trainer.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/core/file.h"
+#include "train/training_run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace covnoise {
+namespace {
+
+void refuse_other_configuration(const RunFolder& folder, const Config& here) {
+  const auto lines = difference(read_config(folder.config()), here);
+  if (lines.empty()) return;
+  throw Error(fmt::format("{} holds a run of another configuration ({}); choose another --out, or remove it",
+                          folder.root.string(), fmt::join(lines, "; ")));
+}
+
+void check_device(const Config& config) {
+  if (config.run.device != "cpu") {
+    throw Error(
+        fmt::format("run.device = \"{}\": this version trains on the CPU alone; use --device cpu", config.run.device));
+  }
+}
+
+}  // namespace
+
+Outcome train(const TrainOptions& options) {
+  check_device(options.config);
+  const RunFolder folder{options.out};
+  if (std::filesystem::exists(folder.config())) refuse_other_configuration(folder, options.config);
+  const DataSource source = load_data(options.config.data.name, options.data);
+  TrainingRun run(options, source);
+
+  const RunLock lock(folder);
+  CheckpointStore store(folder.checkpoints());
+  std::optional<std::int64_t> resume_after;
+  if (const auto latest = store.load_latest(options.say)) {
+    run.restore(*latest);
+    if (run.finished()) return Outcome::kFinishedBefore;
+    store.clean(*latest);
+    resume_after = latest->step;
+    options.say(fmt::format("going on with {} after step {}", folder.root.string(), latest->step));
+  }
+  if (!std::filesystem::exists(folder.config())) write_file_synced(folder.config(), to_toml(options.config));
+  MetricsWriter metrics(folder.root, resume_after);
+  options.say(run.summary());
+  return run.run(store, metrics);
+}
+
+std::vector<NamedTensor> model_tensors(const torch::nn::Module& model) {
+  std::vector<NamedTensor> tensors;
+  for (const auto& item : model.named_parameters()) tensors.emplace_back(item.key(), item.value().detach());
+  for (const auto& item : model.named_buffers()) tensors.emplace_back(item.key(), item.value().detach());
+  return tensors;
+}
+
+void load_model_tensors(torch::nn::Module& model, const std::vector<NamedTensor>& tensors) {
+  const torch::NoGradGuard no_grad;
+  const auto slots = model_tensors(model);
+  if (slots.size() != tensors.size()) {
+    throw Error(fmt::format("the checkpoint has {} tensors, the network {}", tensors.size(), slots.size()));
+  }
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const auto& [name, slot] = slots[i];
+    const auto& [stored_name, stored] = tensors[i];
+    if (name != stored_name || slot.sizes() != stored.sizes()) {
+      throw Error(fmt::format("the checkpoint's tensor '{}' does not fit the network's '{}'", stored_name, name));
+    }
+    slot.copy_(stored);
+  }
+}
+
+TrainedModel load_trained(const std::filesystem::path& run, Which which, const DataOptions& data,
+                          const std::function<void(const std::string&)>& warn) {
+  const RunFolder folder{run};
+  if (!std::filesystem::exists(folder.config())) {
+    throw Error(fmt::format("{} is not a run: it has no config.toml", run.string()));
+  }
+  TrainedModel result;
+  result.config = read_config(folder.config());
+  const CheckpointStore store(folder.checkpoints());
+  const auto loaded = which == Which::kBest ? store.load_best(warn) : store.load_latest(warn);
+  if (!loaded) throw Error(fmt::format("{} has no checkpoint yet", run.string()));
+  result.source = load_data(result.config.data.name, data);
+  result.model = model_for(result.config, result.source);
+  load_model_tensors(*result.model, loaded->checkpoint.model);
+  result.model->eval();
+  result.step = loaded->step;
+  return result;
+}
+
+}  // namespace covnoise

@@ -1,0 +1,228 @@
+#include "train/training_run.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/nn/initialize.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace covnoise {
+namespace {
+
+/// The critical batch size of McCandlish et al. (2018), Tr S / |G|^2, from averages over steps: one step's ratio is too
+/// noisy, and |g|^2 - Tr S / M can be negative.
+std::optional<double> noise_scale(const Progress& progress) {
+  if (progress.square_average <= 0) return std::nullopt;
+  return progress.trace_average / progress.square_average;
+}
+
+void average_noise_scale(const StepResult& result, Progress& progress) {
+  constexpr double kKeep = 0.95;
+  const double square =
+      std::pow(result.grad_norm, 2) - *result.covariance_trace / static_cast<double>(result.context.batch);
+  progress.trace_average = kKeep * progress.trace_average + (1 - kKeep) * *result.covariance_trace;
+  progress.square_average = kKeep * progress.square_average + (1 - kKeep) * square;
+}
+
+}  // namespace
+
+nlohmann::json Progress::to_json() const {
+  nlohmann::json json = {{"step", step},
+                         {"epoch_loss", epoch_loss},
+                         {"epoch_correct", epoch_correct},
+                         {"epoch_examples", epoch_examples},
+                         {"best_accuracy", best_accuracy},
+                         {"trace_average", trace_average},
+                         {"square_average", square_average}};
+  if (best_step) json["best_step"] = *best_step;
+  return json;
+}
+
+Progress Progress::from_json(const nlohmann::json& json) {
+  Progress progress;
+  progress.step = json.at("step");
+  progress.epoch_loss = json.at("epoch_loss");
+  progress.epoch_correct = json.at("epoch_correct");
+  progress.epoch_examples = json.at("epoch_examples");
+  progress.best_accuracy = json.at("best_accuracy");
+  progress.trace_average = json.at("trace_average");
+  progress.square_average = json.at("square_average");
+  if (json.contains("best_step")) progress.best_step = json.at("best_step").get<std::int64_t>();
+  return progress;
+}
+
+std::shared_ptr<Model> model_for(const Config& config, const DataSource& source) {
+  const auto& images = source.train.images;
+  ModelOptions options;
+  options.input = {images.size(1), images.size(2), images.size(3)};
+  options.classes = static_cast<std::int64_t>(source.classes.size());
+  options.ghost_batch = config.train.ghost_batch;
+  auto model = make_model(config.model, options);
+  model->to(config.train.precision == "fp64" ? torch::kFloat64 : torch::kFloat32);
+  return model;
+}
+
+TrainingRun::TrainingRun(const TrainOptions& options, const DataSource& source)
+    : options_(options),
+      config_(options.config),
+      split_(make_split(source, options.config)),
+      schedule_(options.config, split_.train.size()),
+      model_(model_for(options.config, source)),
+      parameters_((initialize(*model_, options.config.seed), *model_)),
+      step_(options.config, *model_, parameters_, schedule_) {
+  model_->train();
+}
+
+void TrainingRun::restore(const LoadedCheckpoint& latest) {
+  const auto& checkpoint = latest.checkpoint;
+  load_model_tensors(*model_, checkpoint.model);
+  for (const auto& [name, tensor] : checkpoint.optimizer) {
+    for (const auto& entry : parameters_.entries()) {
+      if (name == "momentum." + entry.name) parameters_.view(step_.sgd().momentum_buffer(), entry).copy_(tensor);
+    }
+  }
+  step_.injection().load_state(checkpoint.optimizer, parameters_);
+  progress_ = Progress::from_json(checkpoint.state);
+  for (const auto& record : read_metrics(options_.out)) {
+    if (record.value("step", std::int64_t{0}) <= progress_.step) seconds_before_ = record.value("seconds", 0.0);
+  }
+}
+
+Outcome TrainingRun::run(CheckpointStore& store, MetricsWriter& metrics) {
+  ProgressBar bar(schedule_.total_steps(), "training", options_.progress_bar);
+  while (!finished()) {
+    const std::int64_t epoch = schedule_.epoch_of(progress_.step);
+    one_step(metrics);
+    bar.update(progress_.step,
+               fmt::format("epoch {}/{}  {:.0f} images/s", epoch + 1, schedule_.epochs(), images_per_second()));
+    if (progress_.step == schedule_.first_step(epoch) + schedule_.steps_per_epoch(epoch)) {
+      bar.clear();
+      end_epoch(epoch, store, metrics);
+    }
+    if (!finished() && options_.stop_requested()) {
+      bar.clear();
+      metrics.flush_synced();
+      save(store, /*scheduled=*/false);
+      return Outcome::kInterrupted;
+    }
+  }
+  return Outcome::kFinished;
+}
+
+void TrainingRun::one_step(MetricsWriter& metrics) {
+  const auto begin = Clock::now();
+  const std::int64_t epoch = schedule_.epoch_of(progress_.step), batch = schedule_.batch(epoch);
+  if (order_epoch_ != epoch) {
+    order_ = split_.train.order(epoch);
+    order_epoch_ = epoch;
+  }
+  const auto indices = order_.narrow(0, (progress_.step - schedule_.first_step(epoch)) * batch, batch);
+  const StepResult result = step_.run(progress_.step, split_.train, indices);
+  ++progress_.step;
+  progress_.epoch_loss += result.loss * static_cast<double>(batch);
+  progress_.epoch_correct += result.correct;
+  progress_.epoch_examples += batch;
+  if (result.covariance_trace) average_noise_scale(result, progress_);
+  training_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  training_images_ += batch;
+  const std::int64_t every = config_.train.log_every > 0
+                                 ? config_.train.log_every
+                                 : std::max<std::int64_t>(1, schedule_.steps_per_epoch(epoch) / 10);
+  if (progress_.step % every == 0) log_step(result, metrics);
+}
+
+double TrainingRun::images_per_second() const {
+  return training_seconds_ > 0 ? static_cast<double>(training_images_) / training_seconds_ : 0;
+}
+
+void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
+  const auto& context = result.context;
+  const double rate = context.lr / (1 - context.momentum);
+  nlohmann::ordered_json record = {
+      {"kind", "step"},
+      {"step", progress_.step},
+      {"epoch", schedule_.epoch_of(context.step) + 1},
+      {"train_loss", result.loss},
+      {"train_accuracy", static_cast<double>(result.correct) / static_cast<double>(context.batch)},
+      {"lr", context.lr},
+      {"batch", context.batch},
+      {"grad_norm", result.grad_norm},
+      {"noise_norm", result.noise_norm}};
+  if (result.fisher_trace) record["fisher_trace"] = *result.fisher_trace;
+  if (const auto scale = noise_scale(progress_); scale && result.fisher_trace) record["noise_scale"] = *scale;
+  record["temperature"] = rate / static_cast<double>(context.batch);
+  record["noise_temperature"] = step_.injection().noise_temperature(context);
+  record["images_per_s"] = images_per_second();
+  record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
+  metrics.write(record);
+}
+
+void TrainingRun::end_epoch(std::int64_t epoch, CheckpointStore& store, MetricsWriter& metrics) {
+  const double examples = static_cast<double>(progress_.epoch_examples);
+  nlohmann::ordered_json record = {{"kind", "epoch"},
+                                   {"step", progress_.step},
+                                   {"epoch", epoch + 1},
+                                   {"train_loss", progress_.epoch_loss / examples},
+                                   {"train_accuracy", static_cast<double>(progress_.epoch_correct) / examples}};
+  const double speed = images_per_second();
+  if (config_.train.eval_train) {
+    const auto train = evaluate(*model_, split_.train);
+    record["eval_train_loss"] = train.loss;
+    record["eval_train_accuracy"] = train.accuracy;
+  }
+  const auto test = evaluate(*model_, split_.test);
+  record["test_loss"] = test.loss;
+  record["test_accuracy"] = test.accuracy;
+  double judged = test.accuracy;
+  if (split_.validation) {
+    judged = evaluate(*model_, *split_.validation).accuracy;
+    record["val_accuracy"] = judged;
+  }
+  record["lr"] = schedule_.lr(progress_.step - 1);
+  record["batch"] = schedule_.batch(epoch);
+  record["images_per_s"] = speed;
+  record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
+  metrics.write(record);
+  metrics.flush_synced();
+  options_.say(fmt::format(
+      "epoch {:>3}/{}  train loss {:.4f}  accuracy {:.2f} %  test loss {:.4f}  accuracy {:.2f} %{}  rate {:g}  "
+      "{:.0f} images/s",
+      epoch + 1, schedule_.epochs(), record["train_loss"].get<double>(), 100 * record["train_accuracy"].get<double>(),
+      test.loss, 100 * test.accuracy, split_.validation ? fmt::format("  held out {:.2f} %", 100 * judged) : "",
+      schedule_.lr(progress_.step - 1), speed));
+  progress_.epoch_loss = 0;
+  progress_.epoch_correct = progress_.epoch_examples = 0;
+  training_seconds_ = 0;
+  training_images_ = 0;
+  if (!finished() && (epoch + 1) % config_.train.checkpoint_every != 0) return;
+  if (judged > progress_.best_accuracy) {
+    progress_.best_accuracy = judged;
+    progress_.best_step = progress_.step;
+  }
+  save(store, /*scheduled=*/true);
+}
+
+void TrainingRun::save(CheckpointStore& store, bool scheduled) {
+  Checkpoint checkpoint;
+  checkpoint.model = model_tensors(*model_);
+  for (const auto& entry : parameters_.entries()) {
+    checkpoint.optimizer.emplace_back("momentum." + entry.name, parameters_.view(step_.sgd().momentum_buffer(), entry));
+  }
+  for (auto& item : step_.injection().state()) checkpoint.optimizer.push_back(std::move(item));
+  checkpoint.state = progress_.to_json();
+  store.save(checkpoint, progress_.step, scheduled, progress_.best_step);
+}
+
+std::string TrainingRun::summary() const {
+  const std::int64_t batch = schedule_.batch(0), dropped = split_.train.size() % batch;
+  return fmt::format("{} on {}, regime {}, seed {}: {} parameters, {} epochs of {} steps of {} images, rate {:g}{}",
+                     config_.model, config_.data.name, config_.regime, config_.seed, parameters_.count(),
+                     schedule_.epochs(), schedule_.steps_per_epoch(0), batch, schedule_.base_lr(0),
+                     dropped > 0 ? fmt::format(" (the last {} of {} images of an epoch's order are dropped)", dropped,
+                                               split_.train.size())
+                                 : "");
+}
+
+}  // namespace covnoise

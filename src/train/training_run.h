@@ -1,0 +1,62 @@
+#pragma once
+#include "covnoise/core/progress.h"
+#include "covnoise/train/metrics.h"
+#include "covnoise/train/run_folder.h"
+#include "covnoise/train/trainer.h"
+#include "train/training_step.h"
+
+#include <chrono>
+
+namespace covnoise {
+
+/// How far a run is: everything, besides the tensors, that a checkpoint keeps.
+struct Progress {
+  std::int64_t step = 0;  ///< steps done
+  double epoch_loss = 0;  ///< sums over the steps of the current epoch, weighted by examples
+  std::int64_t epoch_correct = 0, epoch_examples = 0;
+  double best_accuracy = -1;  ///< validation, or test where nothing is held out, at a scheduled checkpoint
+  std::optional<std::int64_t> best_step;
+  double trace_average = 0, square_average = 0;  ///< smoothed numerator and denominator of the noise scale
+
+  nlohmann::json to_json() const;
+  static Progress from_json(const nlohmann::json& json);
+};
+
+/// The training loop of one run's folder.
+class TrainingRun {
+ public:
+  TrainingRun(const TrainOptions& options, const DataSource& source);
+
+  /// Goes on from a checkpoint of this run.
+  void restore(const LoadedCheckpoint& latest);
+  bool finished() const { return progress_.step == schedule_.total_steps(); }
+  Outcome run(CheckpointStore& store, MetricsWriter& metrics);
+  std::string summary() const;  ///< a line for people
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void one_step(MetricsWriter& metrics);
+  void end_epoch(std::int64_t epoch, CheckpointStore& store, MetricsWriter& metrics);
+  void log_step(const StepResult& result, MetricsWriter& metrics);
+  void save(CheckpointStore& store, bool scheduled);
+  double images_per_second() const;
+
+  const TrainOptions& options_;
+  const Config& config_;
+  Split split_;
+  Schedule schedule_;
+  std::shared_ptr<Model> model_;
+  FlatParameters parameters_;
+  TrainingStep step_;
+  Progress progress_;
+  at::Tensor order_;  // of order_epoch_
+  std::int64_t order_epoch_ = -1;
+  double training_seconds_ = 0;  // of the current epoch in this process, without evaluation
+  std::int64_t training_images_ = 0;
+  double seconds_before_ = 0;
+  Clock::time_point start_ = Clock::now();
+};
+
+std::shared_ptr<Model> model_for(const Config& config, const DataSource& source);
+
+}  // namespace covnoise

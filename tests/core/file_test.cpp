@@ -1,0 +1,73 @@
+#include "covnoise/core/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "covnoise/core/error.h"
+#include "support/file_size_limit.h"
+#include "support/temporary_folder.h"
+
+namespace covnoise {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::FileSizeLimit;
+using ::testing::HasSubstr;
+using testing::TemporaryFolder;
+using ::testing::ThrowsMessage;
+
+TEST(File, WritesAndReadsBackAnyBytes) {
+  const TemporaryFolder folder;
+  for (const std::size_t size : {0, 1, 4095, 4096, 100000}) {
+    std::string data(size, '\0');
+    for (std::size_t i = 0; i < size; ++i) data[i] = static_cast<char>(i * 31);
+    write_file_synced(folder / "data", data);
+    EXPECT_EQ(read_file(folder / "data"), data);
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(File, ReadsFilesWhoseSizeIsNotKnown) { EXPECT_THAT(read_file("/proc/self/status"), HasSubstr("Name:")); }
+
+TEST(File, FullDiskLeavesTheOldFileAndNoTemporary) {
+  const TemporaryFolder folder;
+  write_file_synced(folder / "data", "old");
+  {
+    const FileSizeLimit limit(1000);
+    EXPECT_THAT(
+        [&] { write_file_synced(folder / "data", std::string(5000, 'x')); },
+        ThrowsMessage<Error>(HasSubstr("cannot write " + (folder / ".data.tmp").string() + ": File too large")));
+  }
+  EXPECT_EQ(read_file(folder / "data"), "old");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(File, NoSpaceIsOneClearLine) {
+  OutputFile full("/dev/full", OutputFile::Mode::kAppend);
+  EXPECT_THAT([&] { full.write("x"); },
+              ThrowsMessage<Error>(
+                  ::testing::StrEq("cannot write /dev/full: No space left on device; free some space and repeat")));
+}
+
+TEST(File, NamesWhatCannotBeOpened) {
+  const TemporaryFolder folder;
+  write_file_synced(folder / "file", "");
+  EXPECT_THAT([&] { write_file_synced(folder / "file" / "below", "x"); },
+              ThrowsMessage<Error>(HasSubstr("Not a directory")));
+  EXPECT_THAT([&] { create_folders(folder / "file" / "below"); },
+              ThrowsMessage<Error>(HasSubstr("cannot create folder")));
+  EXPECT_THAT([&] { read_file(folder / "missing"); }, ThrowsMessage<Error>(HasSubstr("No such file")));
+  EXPECT_THAT([&] { read_file(folder.path()); }, ThrowsMessage<Error>(HasSubstr("Is a directory")));
+  EXPECT_THAT([&] { write_new_file_synced(folder / "file", "x"); }, ThrowsMessage<Error>(HasSubstr("File exists")));
+}
+
+TEST(File, AppendsToWhatIsThere) {
+  const TemporaryFolder folder;
+  write_file_synced(folder / "log", "one\n");
+  OutputFile log(folder / "log", OutputFile::Mode::kAppend);
+  log.write("two\n");
+  EXPECT_EQ(read_file(folder / "log"), "one\ntwo\n");
+}
+
+}  // namespace
+}  // namespace covnoise

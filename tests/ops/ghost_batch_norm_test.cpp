@@ -1,0 +1,142 @@
+#include "covnoise/ops/ghost_batch_norm.h"
+
+#include "covnoise/core/threads.h"
+
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace covnoise {
+namespace {
+
+constexpr double kMomentum = 0.1, kEps = 1e-5;
+
+struct Case {
+  at::ScalarType dtype;
+  std::vector<std::int64_t> sizes;
+  std::int64_t ghost_batch;
+};
+
+struct Problem {
+  at::Tensor x, weight, bias, running_mean, running_var, dy;
+};
+
+Problem make_problem(const Case& test) {
+  torch::manual_seed(7);
+  const auto options = at::TensorOptions().dtype(test.dtype);
+  const std::int64_t channels = test.sizes[1];
+  const auto offset = torch::randn({1, channels, 1, 1}, options) * 3;
+  return {torch::randn(test.sizes, options) * 2 + offset,
+          torch::randn({channels}, options),
+          torch::randn({channels}, options),
+          torch::randn({channels}, options),
+          torch::rand({channels}, options) + 0.5,
+          torch::randn(test.sizes, options)};
+}
+
+class GhostBatchNorm : public ::testing::TestWithParam<Case> {
+ protected:
+  bool close(const at::Tensor& a, const at::Tensor& b) const {
+    const double tolerance = GetParam().dtype == at::kDouble ? 1e-10 : 1e-4;
+    return a.sizes() == b.sizes() && at::allclose(a, b, tolerance, tolerance);
+  }
+};
+
+TEST_P(GhostBatchNorm, EqualsOneGhostBatchAfterAnother) {
+  auto p = make_problem(GetParam());
+  const auto mean = p.running_mean.clone(), var = p.running_var.clone();
+  std::vector<at::Tensor> slices;
+  for (const auto& slice : p.x.split(GetParam().ghost_batch))
+    slices.push_back(at::batch_norm(slice, p.weight, p.bias, mean, var, true, kMomentum, kEps, false));
+  const auto [y, ghost_mean, ghost_rstd] =
+      ghost_batch_norm(p.x, p.weight, p.bias, p.running_mean, p.running_var, GetParam().ghost_batch, kMomentum, kEps);
+  EXPECT_TRUE(close(y, at::cat(slices)));
+  EXPECT_TRUE(close(p.running_mean, mean));
+  EXPECT_TRUE(close(p.running_var, var));
+  EXPECT_TRUE(close(ghost_mean[0], p.x.narrow(0, 0, GetParam().ghost_batch).mean({0, 2, 3})));
+}
+
+TEST_P(GhostBatchNorm, BackwardEqualsAutograd) {
+  auto p = make_problem(GetParam());
+  const std::int64_t m = p.x.size(0), channels = p.x.size(1), ghosts = m / GetParam().ghost_batch;
+  const auto statistics =
+      ghost_batch_norm(p.x, p.weight, p.bias, p.running_mean, p.running_var, GetParam().ghost_batch, kMomentum, kEps);
+  const auto [dx, dweight, dbias] = ghost_batch_norm_backward(p.dy, p.x, p.weight, std::get<1>(statistics),
+                                                              std::get<2>(statistics), GetParam().ghost_batch);
+  // One copy of weight and bias for each example: its gradient is that example's contribution.
+  const auto x = p.x.clone().requires_grad_();
+  const auto weights = p.weight.expand({m, channels}).clone().requires_grad_();
+  const auto biases = p.bias.expand({m, channels}).clone().requires_grad_();
+  const auto grouped = x.view({ghosts, GetParam().ghost_batch, channels, -1});
+  const auto centred = grouped - grouped.mean({1, 3}, true);
+  const auto xhat = (centred / (centred.pow(2).mean({1, 3}, true) + kEps).sqrt()).view({m, channels, -1});
+  const auto y = xhat * weights.unsqueeze(2) + biases.unsqueeze(2);
+  (y * p.dy.view({m, channels, -1})).sum().backward();
+  EXPECT_TRUE(close(dx, x.grad()));
+  EXPECT_TRUE(close(dweight, weights.grad()));
+  EXPECT_TRUE(close(dbias, biases.grad()));
+}
+
+TEST_P(GhostBatchNorm, DoesNotDependOnThreads) {
+  std::vector<at::Tensor> results;
+  for (const int threads : {1, 3}) {
+    at::set_num_threads(threads);
+    auto p = make_problem(GetParam());
+    const auto [y, mean, rstd] =
+        ghost_batch_norm(p.x, p.weight, p.bias, p.running_mean, p.running_var, GetParam().ghost_batch, kMomentum, kEps);
+    const auto [dx, dweight, dbias] =
+        ghost_batch_norm_backward(p.dy, p.x, p.weight, mean, rstd, GetParam().ghost_batch);
+    results.push_back(at::cat({y.flatten(), dx.flatten(), dweight.flatten(), p.running_var}));
+  }
+  set_threads(0);
+  EXPECT_TRUE(at::equal(results[0], results[1]));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, GhostBatchNorm,
+                         ::testing::Values(Case{at::kDouble, {6, 3, 5, 7}, 2}, Case{at::kDouble, {8, 5, 1, 1}, 4},
+                                           Case{at::kDouble, {4, 2, 40, 41}, 4}, Case{at::kFloat, {6, 3, 5, 7}, 3},
+                                           Case{at::kFloat, {12, 33, 2, 2}, 4}, Case{at::kFloat, {4, 2, 40, 41}, 1},
+                                           Case{at::kFloat, {6, 600, 1, 2}, 6}));
+
+TEST(GhostBatchNormStatistics, SurviveAnOffsetFarAboveTheSpread) {
+  torch::manual_seed(3);
+  const auto x = (torch::randn({8, 2, 16, 16}) + 1e4).contiguous();  // float: about three digits of spread are left
+  auto mean = torch::zeros({2}), var = torch::zeros({2});
+  ghost_batch_norm(x, torch::ones({2}), torch::zeros({2}), mean, var, 8, 1.0, kEps);
+  const auto exact = x.to(at::kDouble).transpose(0, 1).reshape({2, -1}).var(1);
+  EXPECT_TRUE(at::allclose(var.to(at::kDouble), exact, 1e-5));
+}
+
+TEST(GhostBatchNormStatistics, TakeImagesInAnyMemoryLayout) {
+  torch::manual_seed(3);
+  const auto x = torch::randn({4, 3, 6, 5}, at::kDouble);
+  const auto one = torch::ones({3}, at::kDouble);
+  auto mean = torch::zeros({3}, at::kDouble), var = torch::ones({3}, at::kDouble);
+  const auto y = std::get<0>(ghost_batch_norm(x, one, one, mean, var, 2, 0.1, kEps));
+  const auto last = x.contiguous(at::MemoryFormat::ChannelsLast);
+  EXPECT_TRUE(at::equal(y, std::get<0>(ghost_batch_norm(last, one, one, mean, var, 2, 0.1, kEps))));
+}
+
+TEST(GhostBatchNormArguments, RefusesABatchThatIsNotWholeGhostBatches) {
+  auto mean = torch::zeros({3}), var = torch::ones({3});
+  try {
+    ghost_batch_norm(torch::zeros({10, 3, 2, 2}), torch::ones({3}), torch::zeros({3}), mean, var, 4, 0.1, kEps);
+    FAIL() << "accepted";
+  } catch (const c10::Error& error) {
+    EXPECT_THAT(error.what_without_backtrace(),
+                ::testing::HasSubstr("10 examples is not a whole number of ghost batches of 4"));
+  }
+}
+
+TEST(GhostBatchNormArguments, RefusesOtherTypesAndSizes) {
+  auto mean = torch::zeros({3}), var = torch::ones({3});
+  const auto x = torch::zeros({4, 3, 2, 2});
+  EXPECT_THROW(ghost_batch_norm(x, torch::ones({3}, at::kDouble), torch::zeros({3}), mean, var, 4, 0.1, kEps),
+               c10::Error);
+  EXPECT_THROW(ghost_batch_norm(x, torch::ones({2}), torch::zeros({3}), mean, var, 4, 0.1, kEps), c10::Error);
+  EXPECT_THROW(ghost_batch_norm(x[0], torch::ones({3}), torch::zeros({3}), mean, var, 4, 0.1, kEps), c10::Error);
+}
+
+}  // namespace
+}  // namespace covnoise

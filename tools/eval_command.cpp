@@ -1,0 +1,61 @@
+#include "commands.h"
+#include "covnoise/core/error.h"
+#include "covnoise/core/threads.h"
+#include "covnoise/train/split.h"
+#include "covnoise/train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+namespace covnoise {
+namespace {
+
+struct Arguments {
+  std::string run, data_dir, split = "test";
+  int threads = 0;
+  bool best = false, json = false;
+};
+
+Evaluation evaluate_split(TrainedModel& trained, const std::string& name) {
+  const Split split = make_split(trained.source, trained.config);
+  if (name == "train") return evaluate(*trained.model, split.train);
+  if (name == "test") return evaluate(*trained.model, split.test);
+  if (!split.validation) throw Error("--split val: this run held nothing out (data.holdout = 0)");
+  return evaluate(*trained.model, *split.validation);
+}
+
+void run(const Arguments& arguments) {
+  set_threads(arguments.threads);
+  auto trained = load_trained(arguments.run, arguments.best ? Which::kBest : Which::kLast, {arguments.data_dir},
+                              [](const std::string& line) { std::fprintf(stderr, "covnoise: %s\n", line.c_str()); });
+  const Evaluation result = evaluate_split(trained, arguments.split);
+  if (arguments.json) {
+    const nlohmann::ordered_json json = {{"run", arguments.run},     {"step", trained.step},
+                                         {"split", arguments.split}, {"examples", result.examples},
+                                         {"loss", result.loss},      {"accuracy", result.accuracy}};
+    std::printf("%s\n", json.dump().c_str());
+  } else {
+    std::printf("%s\n", fmt::format("{} accuracy {:.2f} %  loss {:.4f}  ({} images, step {})", arguments.split,
+                                    100 * result.accuracy, result.loss, result.examples, trained.step)
+                            .c_str());
+  }
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand("eval", "Evaluate the network of a run");
+  command->add_option("run", arguments->run, "the run's folder")->required();
+  command->add_option("--split", arguments->split, "train, val or test")
+      ->check(CLI::IsMember({"train", "val", "test"}));
+  command->add_flag("--best", arguments->best, "the best checkpoint instead of the last");
+  command->add_option("--data-dir", arguments->data_dir, "where the data sets are");
+  command->add_option("--threads", arguments->threads, "0: all processors");
+  command->add_flag("--json", arguments->json, "one JSON object instead of a line for people");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace covnoise

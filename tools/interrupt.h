@@ -1,0 +1,11 @@
+#pragma once
+
+namespace covnoise {
+
+/// Catches the first SIGINT and SIGTERM; a second one ends the process at once.
+void catch_interrupts();
+
+/// The signal caught, or 0.
+int caught_signal();
+
+}  // namespace covnoise

@@ -1,0 +1,125 @@
+#include "commands.h"
+#include "covnoise/core/error.h"
+#include "covnoise/core/progress.h"
+#include "covnoise/core/threads.h"
+#include "covnoise/train/defaults.h"
+#include "covnoise/train/metrics.h"
+#include "covnoise/train/run_folder.h"
+#include "covnoise/train/trainer.h"
+#include "interrupt.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+namespace covnoise {
+namespace {
+
+struct Arguments {
+  std::string recipe, out, data_dir, resume;
+  std::vector<std::string> set;
+  std::vector<std::pair<std::string, std::string>> flags;  // key, value as given
+  bool dry_run = false, help_keys = false, quiet = false;
+};
+
+void print_line(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+/// "--model lenet" is short for "--set model=lenet".
+std::vector<std::string> overrides(const Arguments& arguments) {
+  std::vector<std::string> list;
+  for (const auto& [key, value] : arguments.flags) {
+    if (!value.empty()) list.push_back(key + "=" + value);
+  }
+  list.insert(list.end(), arguments.set.begin(), arguments.set.end());
+  return list;
+}
+
+TrainOptions options_of(const Arguments& arguments) {
+  TrainOptions options;
+  const auto list = overrides(arguments);
+  if (!arguments.resume.empty()) {
+    const RunFolder folder{arguments.resume};
+    if (!std::filesystem::exists(folder.config())) {
+      throw Error(fmt::format("--resume {}: not a run, it has no config.toml", arguments.resume));
+    }
+    options.config = read_config(folder.config());
+    options.out = arguments.resume;
+    for (const auto& item : list) {
+      if (item.rfind("run.", 0) != 0)
+        throw Error(fmt::format("--resume takes its configuration from the run; leave out {}", item));
+    }
+    if (!arguments.recipe.empty() || !arguments.out.empty())
+      throw Error("--resume goes without a recipe and without --out");
+    return options;
+  }
+  const auto recipe = arguments.recipe.empty() ? std::nullopt : std::optional<std::filesystem::path>(arguments.recipe);
+  options.config = load_config(recipe, list);
+  resolve_defaults(options.config);
+  check_config(options.config);
+  options.out = arguments.out.empty() ? default_run_name(options.config) : std::filesystem::path(arguments.out);
+  return options;
+}
+
+void report(const std::filesystem::path& out) {
+  const auto records = read_metrics(out);
+  for (auto record = records.rbegin(); record != records.rend(); ++record) {
+    if (record->value("kind", "") != "epoch") continue;
+    print_line(fmt::format("test accuracy {:.2f} %  (epoch {}; everything is in {})",
+                           100 * record->value("test_accuracy", 0.0), record->value("epoch", std::int64_t{0}),
+                           out.string()));
+    return;
+  }
+}
+
+void run(const Arguments& arguments) {
+  if (arguments.help_keys) return print_line(describe_keys());
+  TrainOptions options = options_of(arguments);
+  if (arguments.dry_run) return print_line(to_toml(options.config));
+  set_threads(static_cast<int>(options.config.run.threads));
+  options.data.directory = arguments.data_dir;
+  options.stop_requested = [] { return caught_signal() != 0; };
+  if (!arguments.quiet) options.say = print_line;
+  options.progress_bar = is_terminal() && !arguments.quiet;
+  catch_interrupts();
+  const Outcome outcome = train(options);
+  if (outcome == Outcome::kInterrupted) {
+    throw Error(
+        fmt::format("interrupted; repeat the command, or covnoise train --resume {}, to go on", options.out.string()),
+        128 + caught_signal());
+  }
+  if (outcome == Outcome::kFinishedBefore) print_line(fmt::format("{} is finished already", options.out.string()));
+  report(options.out);
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand("train", "Train a network, or go on with an interrupted run");
+  command->add_option("recipe", arguments->recipe, "TOML file; every key can be given by --set as well");
+  command->add_option("--set", arguments->set, "key=value, e.g. train.lr=0.2; may be repeated")
+      ->allow_extra_args(false);
+  const std::pair<const char*, const char*> flags[] = {
+      {"model", "model"}, {"data", "data"},           {"regime", "regime"},     {"epochs", "train.epochs"},
+      {"seed", "seed"},   {"threads", "run.threads"}, {"device", "run.device"}, {"precision", "train.precision"}};
+  arguments->flags.reserve(std::size(flags));
+  for (const auto& [flag, key] : flags) {
+    arguments->flags.emplace_back(key, "");
+    command->add_option(std::string("--") + flag, arguments->flags.back().second,
+                        std::string("short for --set ") + key + "=...");
+  }
+  command->add_option("--out", arguments->out, "the run's folder (default runs/<model>-<data>-<regime>-s<seed>)");
+  command->add_option("--data-dir", arguments->data_dir,
+                      "where the data sets are (covnoise info lists where else it looks)");
+  command->add_option("--resume", arguments->resume, "go on with the run in this folder");
+  command->add_flag("--dry-run", arguments->dry_run, "print the resolved configuration and stop");
+  command->add_flag("--help-keys", arguments->help_keys, "list every key with its default and meaning");
+  command->add_flag("--quiet", arguments->quiet, "print the result alone");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace covnoise
