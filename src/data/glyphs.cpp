@@ -55,7 +55,7 @@ class Placement {
   Warp warp_;
 };
 
-void draw_letter(int label, Dice& dice, float ink, Canvas& canvas, Canvas::Plane& picture) {
+void draw_letter(int label, Dice& dice, float ink, Pen& pen, Pen::Plane& picture) {
   const Placement placement(dice);
   const float radius = dice.uniform(0.55f, 1.6f);
   for (Stroke stroke : letters()[static_cast<std::size_t>(label)]) {
@@ -65,38 +65,38 @@ void draw_letter(int label, Dice& dice, float ink, Canvas& canvas, Canvas::Plane
     }
     std::vector<Point> path = flatten(stroke);
     for (Point& point : path) point = placement(point);
-    canvas.path(path);
+    pen.path(path);
   }
-  canvas.ink(radius, ink, picture);
+  pen.ink(radius, ink, picture);
 }
 
-Point anywhere(Dice& dice) { return {dice.uniform(0.0f, Canvas::kSide), dice.uniform(0.0f, Canvas::kSide)}; }
+Point anywhere(Dice& dice) { return {dice.uniform(0.0f, Pen::kSide), dice.uniform(0.0f, Pen::kSide)}; }
 
 /// A short bent scratch: in the letter's ink it is clutter, in the ground's it wears the letter off.
-void draw_scratch(Dice& dice, float length, float radius, float value, Canvas& canvas, Canvas::Plane& picture) {
+void draw_scratch(Dice& dice, float length, float radius, float value, Pen& pen, Pen::Plane& picture) {
   const Point start = anywhere(dice);
   const float angle = dice.uniform(0.0f, 1.0f), bend = dice.uniform(-0.3f, 0.3f);
   const Point middle{start.x + 0.5f * length * cosine(angle), start.y + 0.5f * length * sine(angle)};
   const Point end{middle.x + 0.5f * length * cosine(angle + bend), middle.y + 0.5f * length * sine(angle + bend)};
-  canvas.path(flatten({{start, middle, end}, true}));
-  canvas.ink(radius, value, picture);
+  pen.path(flatten({{start, middle, end}, true}));
+  pen.ink(radius, value, picture);
 }
 
-void add_noise(Dice& dice, float strength, Canvas::Plane& picture) {
+void add_noise(Dice& dice, float strength, Pen::Plane& picture) {
   for (float& pixel : picture) pixel += strength * dice.bell();
 }
 
 void draw_glyph(int label, Dice& dice, float* pixels) {
-  Canvas canvas;
-  Canvas::Plane picture;
+  Pen pen;
+  Pen::Plane picture;
   const float ground = dice.uniform(0.0f, 0.25f), ink = dice.uniform(0.6f, 1.0f);
   picture.fill(ground);
   for (int i = dice.integer(1, 4); i > 0; --i) {
-    draw_scratch(dice, dice.uniform(3.0f, 9.0f), dice.uniform(0.4f, 1.2f), dice.uniform(0.3f, 0.8f), canvas, picture);
+    draw_scratch(dice, dice.uniform(3.0f, 9.0f), dice.uniform(0.4f, 1.2f), dice.uniform(0.3f, 0.8f), pen, picture);
   }
-  draw_letter(label, dice, ink, canvas, picture);
+  draw_letter(label, dice, ink, pen, picture);
   for (int i = dice.integer(0, 2); i > 0; --i) {
-    draw_scratch(dice, dice.uniform(3.0f, 8.0f), dice.uniform(0.5f, 1.2f), ground, canvas, picture);
+    draw_scratch(dice, dice.uniform(3.0f, 8.0f), dice.uniform(0.5f, 1.2f), ground, pen, picture);
   }
   add_noise(dice, dice.uniform(0.02f, 0.14f), picture);
   std::copy(picture.begin(), picture.end(), pixels);
@@ -108,7 +108,7 @@ DataSource make_glyphs() {
   return make_procedural({"glyphs",
                           /*seed=*/28,
                           /*channels=*/1,
-                          Canvas::kSide,
+                          Pen::kSide,
                           /*train=*/10000,
                           /*test=*/4000,
                           {"A", "B", "E", "F", "H", "K", "P", "R", "S", "X"},

@@ -35,9 +35,9 @@ std::vector<Point> flatten(const Stroke& stroke) {
   return path;
 }
 
-Canvas::Canvas() { squared_distance_.fill(kFar); }
+Pen::Pen() { squared_distance_.fill(kFar); }
 
-void Canvas::line(Point a, Point b) {
+void Pen::line(Point a, Point b) {
   const float ux = b.x - a.x, uy = b.y - a.y;
   const float length_squared = ux * ux + uy * uy;
   const float inverse = length_squared > 0.0f ? 1.0f / length_squared : 0.0f;
@@ -54,11 +54,11 @@ void Canvas::line(Point a, Point b) {
   }
 }
 
-void Canvas::path(const std::vector<Point>& points) {
+void Pen::path(const std::vector<Point>& points) {
   for (std::size_t i = 0; i + 1 < points.size(); ++i) line(points[i], points[i + 1]);
 }
 
-void Canvas::ink(float radius, float value, Plane& picture) {
+void Pen::ink(float radius, float value, Plane& picture) {
   for (std::size_t i = 0; i < picture.size(); ++i) {
     const float coverage = clamp_unit(radius + 0.5f - std::sqrt(squared_distance_[i]));
     picture[i] += coverage * (value - picture[i]);

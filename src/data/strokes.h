@@ -16,13 +16,13 @@ struct Stroke {
 /// The path as a polygon fine enough to be bent.
 std::vector<Point> flatten(const Stroke& stroke);
 
-/// A picture of kSide x kSide grey values; pixel (row, column) covers [column, column + 1) x [row, row + 1).
-class Canvas {
+/// Draws on pictures of kSide x kSide grey values; pixel (row, column) covers [column, column + 1) x [row, row + 1).
+class Pen {
  public:
   static constexpr int kSide = 28;
   using Plane = std::array<float, kSide * kSide>;
 
-  Canvas();
+  Pen();
   /// Adds a line between two points to the path that the next ink() follows.
   void line(Point a, Point b);
   void path(const std::vector<Point>& points);
