@@ -15,7 +15,7 @@ Limit from_to_below(double least, double most) { return {least, most, true, {}, 
 Limit one_of(std::vector<std::string> choices) { return {-1e300, 1e300, false, std::move(choices), {}}; }
 Limit entries() { return {-1e300, 1e300, false, {}, "epochs and rates of at least 0, batches of at least 1"}; }
 
-constexpr double kLargestSeed = 9223372036854775807.0;  // TOML's integers have a sign
+Limit toml_unsigned() { return {0, 9223372036854775807.0, false, {}, "from 0 to 9223372036854775807"}; }
 
 #define COVNOISE_FIELD(path, limit, meaning)                            \
   Field {                                                               \
@@ -26,7 +26,7 @@ std::vector<Field> make_fields() {
   return {
       COVNOISE_FIELD(model, any(), "network (covnoise models lists them)"),
       COVNOISE_FIELD(regime, any(), "small batch, large batch, large batch with a noise: sets other keys' defaults"),
-      COVNOISE_FIELD(seed, between(0, kLargestSeed), "of initialisation, order, augmentation and noise"),
+      COVNOISE_FIELD(seed, toml_unsigned(), "of initialisation, order, augmentation and noise"),
 
       COVNOISE_FIELD(train.batch, at_least(1), "examples of one step"),
       COVNOISE_FIELD(train.epochs, between(1, 1e6), "passes over the training set"),
