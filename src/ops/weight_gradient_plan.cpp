@@ -6,9 +6,9 @@ namespace covnoise::weight_gradient {
 namespace {
 
 constexpr std::int64_t kPartOutputs = 128, kPartChannels = 128;
-constexpr std::int64_t kChunkPositions = 512;          // x 256 channels x 4 bytes: half of a second-level cache
-constexpr std::int64_t kPartialWeights = 1024 * 1024;  // bound on the slices' partial sums
-constexpr std::int64_t kMaxSlices = 32;
+constexpr std::int64_t kChunkPositions = 512;         // x 256 channels x 4 bytes: half of a second-level cache
+constexpr std::int64_t kPartialWeights = 512 * 1024;  // bound on the slices' partial sums
+constexpr std::int64_t kTasks = 32;                   // enough to share out
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -98,7 +98,8 @@ Plan make_plan(const Convolution& c, std::int64_t examples_per_group, int lanes,
         plan.parts.back().offset = plan.packed_size;
         plan.packed_size += plan.parts.back().size();
       }
-  const std::int64_t affordable = std::min(kMaxSlices, kPartialWeights / plan.packed_size);
+  const std::int64_t parts = plan.parts.size();
+  const std::int64_t affordable = std::min(divide_up(kTasks, parts), kPartialWeights / plan.packed_size);
   plan.slices = std::max<std::int64_t>(1, std::min(affordable, plan.example_groups()));
   return plan;
 }

@@ -2,6 +2,7 @@
 #include "ops/weight_gradient_kernels.h"
 
 #include <type_traits>
+#include <utility>
 
 // One source for all instruction sets: included by weight_gradient_{portable,avx2,avx512}.cpp, which differ in their
 // compiler flags and in the vector's size. Everything is in an unnamed namespace, so that no two of them share code.
@@ -17,39 +18,51 @@ struct VectorOf {
 template <typename T, int kBytes>
 using Vector = typename VectorOf<T, kBytes>::type;
 
-/// R rows x V vectors of accumulators, in registers once everything is unrolled.
+/// step(0), step(1), ... step(kCount - 1), each with its number as a constant: arrays that are indexed so live in
+/// registers, which the compiler's own unrolling does not achieve.
+template <typename Step, int... kNumbers>
+[[gnu::always_inline]] inline void unroll(const Step& step, std::integer_sequence<int, kNumbers...>) {
+  (step(std::integral_constant<int, kNumbers>{}), ...);
+}
+template <int kCount, typename Step>
+[[gnu::always_inline]] inline void unroll(const Step& step) {
+  unroll(step, std::make_integer_sequence<int, kCount>{});
+}
+#define COVNOISE_STEP(number) [&](auto number) __attribute__((always_inline))
+
+/// R rows x V vectors of accumulators.
 template <typename T, int kBytes, int V, int R>
 struct Tile {
   using Vec = Vector<T, kBytes>;
   static constexpr Index kLanes = kBytes / sizeof(T);
   static constexpr Index kWidth = V * kLanes;
-  Vec value[R][V];
+  static constexpr int kVectors = R * V;
+  Vec value[kVectors];
 
   [[gnu::always_inline]] void clear() {
-    for (int r = 0; r < R; ++r)
-      for (int v = 0; v < V; ++v) value[r][v] = Vec{};
+    unroll<kVectors>(COVNOISE_STEP(i) { value[i] = Vec{}; });
   }
   [[gnu::always_inline]] void load(const T* from) {
-    for (int r = 0; r < R; ++r)
-      for (int v = 0; v < V; ++v) value[r][v] = *reinterpret_cast<const Vec*>(from + r * kWidth + v * kLanes);
+    unroll<kVectors>(COVNOISE_STEP(i) { value[i] = *reinterpret_cast<const Vec*>(from + i * kLanes); });
   }
   [[gnu::always_inline]] void store(T* to) const {
-    for (int r = 0; r < R; ++r)
-      for (int v = 0; v < V; ++v) *reinterpret_cast<Vec*>(to + r * kWidth + v * kLanes) = value[r][v];
+    unroll<kVectors>(COVNOISE_STEP(i) { *reinterpret_cast<Vec*>(to + i * kLanes) = value[i]; });
   }
   [[gnu::always_inline]] void add(const Tile& other) {
-    for (int r = 0; r < R; ++r)
-      for (int v = 0; v < V; ++v) value[r][v] += other.value[r][v];
+    unroll<kVectors>(COVNOISE_STEP(i) { value[i] += other.value[i]; });
   }
   [[gnu::always_inline]] void add_square(const Tile& other) {
-    for (int r = 0; r < R; ++r)
-      for (int v = 0; v < V; ++v) value[r][v] += other.value[r][v] * other.value[r][v];
+    unroll<kVectors>(COVNOISE_STEP(i) { value[i] += other.value[i] * other.value[i]; });
   }
   [[gnu::always_inline]] void add_product(const T* dz, const T* x) {
     Vec strip[V];
-    for (int v = 0; v < V; ++v) strip[v] = *reinterpret_cast<const Vec*>(dz + v * kLanes);
-    for (int r = 0; r < R; ++r)
-      for (int v = 0; v < V; ++v) value[r][v] += strip[v] * x[r];
+    unroll<V>(COVNOISE_STEP(v) { strip[v] = *reinterpret_cast<const Vec*>(dz + v * kLanes); });
+    unroll<kVectors>(COVNOISE_STEP(i) { value[i] += strip[i % V] * x[i / V]; });
+  }
+  [[gnu::always_inline]] void set_product(const T* dz, const T* x) {
+    Vec strip[V];
+    unroll<V>(COVNOISE_STEP(v) { strip[v] = *reinterpret_cast<const Vec*>(dz + v * kLanes); });
+    unroll<kVectors>(COVNOISE_STEP(i) { value[i] = strip[i % V] * x[i / V]; });
   }
   [[gnu::always_inline]] void add_examples(const Walk& walk, Index examples, const T* dz, const T* x) {
     for (Index example = 0; example < examples; ++example, dz += walk.dz_example, x += walk.x_example) {
@@ -65,16 +78,25 @@ struct Tile {
 template <typename T, int kBytes, int V, int R>
 void square_tile(const Walk& shared_walk, const T* dz, const T* x, T* sums, T* squares) {
   const Walk walk = shared_walk;  // a copy that no store can alias
-  Tile<T, kBytes, V, R> sum, square, accumulator;
+  Tile<T, kBytes, V, R> sum, square;
   sum.load(sums);
   square.load(squares);
-  for (Index group = 0; group < walk.groups; ++group) {
-    accumulator.clear();
-    accumulator.add_examples(walk, walk.examples, dz, x);
-    sum.add(accumulator);
-    square.add_square(accumulator);
-    dz += walk.examples * walk.dz_example;
-    x += walk.examples * walk.x_example;
+  const Index dz_group = walk.examples * walk.dz_example, x_group = walk.examples * walk.x_example;
+  if (walk.examples * walk.height * walk.width == 1) {
+    for (Index group = 0; group < walk.groups; ++group, dz += dz_group, x += x_group) {
+      Tile<T, kBytes, V, R> product;
+      product.set_product(dz, x);
+      sum.add(product);
+      square.add_square(product);
+    }
+  } else {
+    for (Index group = 0; group < walk.groups; ++group, dz += dz_group, x += x_group) {
+      Tile<T, kBytes, V, R> accumulator;
+      accumulator.clear();
+      accumulator.add_examples(walk, walk.examples, dz, x);
+      sum.add(accumulator);
+      square.add_square(accumulator);
+    }
   }
   sum.store(sums);
   square.store(squares);
@@ -128,8 +150,18 @@ inline void interleave_rest(const typename Kernels<T>::Interleave& s, Index row,
     }
 }
 
+/// Planes of one pixel: nothing to transpose.
+template <typename T>
+void copy_pixels(const typename Kernels<T>::Interleave& s, const T* source, T* packed) {
+  for (Index plane = 0; plane < s.planes; ++plane, source += s.source_step, packed += s.packed_step) {
+    for (Index r = 0; r < s.rows; ++r) packed[r] = s.square ? source[r] * source[r] : source[r];
+    for (Index r = s.rows; r < s.width; ++r) packed[r] = 0;
+  }
+}
+
 template <typename T>
 void interleave(const typename Kernels<T>::Interleave& s, const T* source, T* packed) {
+  if (s.count == 1 && s.stride == 1) return copy_pixels<T>(s, source, packed);
   const Index whole_rows = s.rows / 4 * 4, whole_count = s.count / 4 * 4;
   for (Index plane = 0; plane < s.planes; ++plane, source += s.source_step, packed += s.packed_step) {
     for (Index row = 0; row < whole_rows; row += 4)

@@ -42,8 +42,9 @@ class Worker {
   Buffer packed_x_, packed_dz_, part_;
 };
 
-/// Adds up the slices' packed weights, [slices][packed_size], in order, and writes them as [outputs, channels, kernel].
+/// Adds up the slices' packed weights, [slices][packed_size], in order and in place, and writes them as [outputs,
+/// channels, kernel].
 template <typename T>
-void reduce_part(const Plan& plan, const Part& part, const T* slices, T* weight);
+void reduce_part(const Plan& plan, const Part& part, T* slices, T* weight);
 
 }  // namespace covnoise::weight_gradient
