@@ -39,29 +39,50 @@ void run_tasks(std::int64_t tasks, const MakeWorker& make_worker) {
 }
 
 template <typename T>
-void run(const Plan& plan, const Kernels<T>& kernels, const at::Tensor& x, const at::Tensor& dz, bool square_operands,
-         const at::Tensor& sums, const at::Tensor& squares) {
-  const std::int64_t parts = plan.parts.size();
-  const at::Tensor slices = at::zeros({2, plan.slices, plan.packed_size}, x.options());
-  T* slice_sums = slices.data_ptr<T>();
-  T* slice_squares = slice_sums + plan.slices * plan.packed_size;
-  run_tasks(parts * plan.slices, [&] {
-    auto worker = std::make_shared<Worker<T>>(plan, kernels, x.data_ptr<T>(), dz.data_ptr<T>(), square_operands);
-    return [&, worker](std::int64_t task) {
-      const std::int64_t slice = task % plan.slices;
-      const Part& part = plan.parts[task / plan.slices];
-      const std::int64_t offset = slice * plan.packed_size + part.offset;
-      worker->run(part, slice, slice_sums + offset, slice_squares + offset);
-    };
-  });
-  run_tasks(2 * parts, [&] {
-    return [&](std::int64_t task) {
-      const bool square = task >= parts;
-      reduce_part<T>(plan, plan.parts[task % parts], square ? slice_squares : slice_sums,
-                     (square ? squares : sums).template data_ptr<T>());
-    };
-  });
-}
+struct Operation {
+  const Plan& plan;
+  const Kernels<T>& kernels;
+  const T *x, *dz;
+  bool square_operands;
+  T *sums, *squares;
+
+  /// One slice: a task's packed sums and squares go straight to where they belong.
+  void run_whole() const {
+    run_tasks(plan.parts.size(), [this] {
+      return [this, worker = Worker<T>(plan, kernels, x, dz, square_operands),
+              packed = std::vector<T>()](std::int64_t task) mutable {
+        const Part& part = plan.parts[task];
+        packed.assign(2 * part.size(), T(0));
+        worker.run(part, 0, packed.data(), packed.data() + part.size());
+        unpack_part<T>(plan, part, packed.data(), sums);
+        unpack_part<T>(plan, part, packed.data() + part.size(), squares);
+      };
+    });
+  }
+
+  /// Slices have packed sums and squares of their own, [slices][2][packed size], which are added up in order.
+  void run_slices() const {
+    std::vector<T> slices(plan.slices * 2 * plan.packed_size);
+    run_tasks(plan.parts.size() * plan.slices, [&] {
+      return [&, worker = Worker<T>(plan, kernels, x, dz, square_operands)](std::int64_t task) mutable {
+        const std::int64_t slice = task % plan.slices;
+        const Part& part = plan.parts[task / plan.slices];
+        T* packed = slices.data() + slice * 2 * plan.packed_size + part.offset;
+        worker.run(part, slice, packed, packed + plan.packed_size);
+      };
+    });
+    at::parallel_for(0, 2 * plan.packed_size, 4096, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t slice = 1; slice < plan.slices; ++slice) {
+        const T* other = slices.data() + slice * 2 * plan.packed_size;
+        for (std::int64_t i = begin; i < end; ++i) slices[i] += other[i];
+      }
+    });
+    for (const Part& part : plan.parts) {
+      unpack_part<T>(plan, part, slices.data() + part.offset, sums);
+      unpack_part<T>(plan, part, slices.data() + plan.packed_size + part.offset, squares);
+    }
+  }
+};
 
 }  // namespace
 
@@ -84,7 +105,14 @@ std::tuple<at::Tensor, at::Tensor> gradient_squares(const Convolution& convoluti
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "covnoise weight gradient", [&] {
     const Kernels<scalar_t>& kernels = kernels_of<scalar_t>(instruction_set);
     const Plan plan = make_plan(convolution, examples_per_group, kernels.lanes, kernels.half_lanes);
-    run<scalar_t>(plan, kernels, x, dz, square_operands, sums, squares);
+    const Operation<scalar_t> operation{plan,
+                                        kernels,
+                                        x.data_ptr<scalar_t>(),
+                                        dz.data_ptr<scalar_t>(),
+                                        square_operands,
+                                        sums.data_ptr<scalar_t>(),
+                                        squares.data_ptr<scalar_t>()};
+    plan.slices == 1 ? operation.run_whole() : operation.run_slices();
   });
   return {sums, squares};
 }

@@ -5,10 +5,9 @@
 namespace covnoise::weight_gradient {
 namespace {
 
-constexpr std::int64_t kPartOutputs = 128, kPartChannels = 128;
-constexpr std::int64_t kChunkPositions = 512;          // x 256 channels x 4 bytes: half of a second-level cache
-constexpr std::int64_t kPartialWeights = 1024 * 1024;  // bound on the slices' partial sums
-constexpr std::int64_t kMaxSlices = 32;
+constexpr std::int64_t kPackedSize = 512 * 256;       // positions x channels in a chunk: half of a second-level cache
+constexpr std::int64_t kPartialWeights = 512 * 1024;  // bound on the slices' partial sums
+constexpr std::int64_t kTasks = 32;                   // enough to share out
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -68,17 +67,18 @@ Part make_part(const Plan& plan, std::int64_t group, Range outputs, Range channe
   part.rows = channels.count * c.kernel();
   part.panels = make_panels(outputs.count, lanes, half_lanes);
   part.panel_widths = part.panels.back().offset + part.panels.back().width;
-  for (const Range& range : split(channels.count, kMaxRows)) part.blocks.push_back({range.first, range.count});
+  for (std::int64_t first = 0; first < channels.count; first += kMaxRows)
+    part.blocks.push_back({first, std::min<std::int64_t>(kMaxRows, channels.count - first)});
   add_runs(part, c, plan.wide_rows);
   return part;
 }
 
-Chunk make_chunk(const Convolution& c, std::int64_t examples_per_group) {
-  const std::int64_t positions = c.positions();
-  if (positions * examples_per_group <= kChunkPositions)
-    return {kChunkPositions / (positions * examples_per_group), examples_per_group, c.out_height};
-  if (positions <= kChunkPositions) return {0, kChunkPositions / positions, c.out_height};
-  const std::int64_t most_rows = std::max<std::int64_t>(1, kChunkPositions / c.out_width);
+Chunk make_chunk(const Convolution& c, std::int64_t examples_per_group, std::int64_t side) {
+  const std::int64_t positions = c.positions(), chunk_positions = kPackedSize / (2 * side);
+  if (positions * examples_per_group <= chunk_positions)
+    return {chunk_positions / (positions * examples_per_group), examples_per_group, c.out_height};
+  if (positions <= chunk_positions) return {0, chunk_positions / positions, c.out_height};
+  const std::int64_t most_rows = std::max<std::int64_t>(1, chunk_positions / c.out_width);
   return {0, 1, divide_up(c.out_height, divide_up(c.out_height, most_rows))};
 }
 
@@ -90,15 +90,18 @@ Plan make_plan(const Convolution& c, std::int64_t examples_per_group, int lanes,
   plan.examples_per_group = examples_per_group;
   // Fewer channels than a tile has rows: take neighbouring columns as rows too. They must be neighbours in memory.
   plan.wide_rows = c.channels < kMaxRows && c.kernel_width > 1 && c.dilation_width == 1;
-  plan.chunk = make_chunk(c, examples_per_group);
+  // Both operands of a part are packed for it alone, so parts are large; large kernels make the weight large enough.
+  const std::int64_t side = c.kernel() == 1 ? 256 : 128;
+  plan.chunk = make_chunk(c, examples_per_group, side);
   for (std::int64_t group = 0; group < c.groups; ++group)
-    for (const Range& outputs : split(c.outputs, kPartOutputs))
-      for (const Range& channels : split(c.channels, kPartChannels)) {
+    for (const Range& outputs : split(c.outputs, side))
+      for (const Range& channels : split(c.channels, side)) {
         plan.parts.push_back(make_part(plan, group, outputs, channels, lanes, half_lanes));
         plan.parts.back().offset = plan.packed_size;
         plan.packed_size += plan.parts.back().size();
       }
-  const std::int64_t affordable = std::min(kMaxSlices, kPartialWeights / plan.packed_size);
+  const std::int64_t parts = plan.parts.size();
+  const std::int64_t affordable = std::min(divide_up(kTasks, parts), kPartialWeights / plan.packed_size);
   plan.slices = std::max<std::int64_t>(1, std::min(affordable, plan.example_groups()));
   return plan;
 }

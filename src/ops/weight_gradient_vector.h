@@ -2,6 +2,7 @@
 #include "ops/weight_gradient_kernels.h"
 
 #include <type_traits>
+#include <utility>
 
 // One source for all instruction sets: included by weight_gradient_{portable,avx2,avx512}.cpp, which differ in their
 // compiler flags and in the vector's size. Everything is in an unnamed namespace, so that no two of them share code.
@@ -17,39 +18,51 @@ struct VectorOf {
 template <typename T, int kBytes>
 using Vector = typename VectorOf<T, kBytes>::type;
 
-/// R rows x V vectors of accumulators, in registers once everything is unrolled.
+/// step(0), step(1), ... step(kCount - 1), each with its number as a constant: arrays that are indexed so live in
+/// registers, which the compiler's own unrolling does not achieve.
+template <typename Step, int... kNumbers>
+[[gnu::always_inline]] inline void unroll(const Step& step, std::integer_sequence<int, kNumbers...>) {
+  (step(std::integral_constant<int, kNumbers>{}), ...);
+}
+template <int kCount, typename Step>
+[[gnu::always_inline]] inline void unroll(const Step& step) {
+  unroll(step, std::make_integer_sequence<int, kCount>{});
+}
+#define COVNOISE_STEP(number) [&](auto number) __attribute__((always_inline))
+
+/// R rows x V vectors of accumulators.
 template <typename T, int kBytes, int V, int R>
 struct Tile {
   using Vec = Vector<T, kBytes>;
   static constexpr Index kLanes = kBytes / sizeof(T);
   static constexpr Index kWidth = V * kLanes;
-  Vec value[R][V];
+  static constexpr int kVectors = R * V;
+  Vec value[kVectors];
 
   [[gnu::always_inline]] void clear() {
-    for (int r = 0; r < R; ++r)
-      for (int v = 0; v < V; ++v) value[r][v] = Vec{};
+    unroll<kVectors>(COVNOISE_STEP(i) { value[i] = Vec{}; });
   }
   [[gnu::always_inline]] void load(const T* from) {
-    for (int r = 0; r < R; ++r)
-      for (int v = 0; v < V; ++v) value[r][v] = *reinterpret_cast<const Vec*>(from + r * kWidth + v * kLanes);
+    unroll<kVectors>(COVNOISE_STEP(i) { value[i] = *reinterpret_cast<const Vec*>(from + i * kLanes); });
   }
   [[gnu::always_inline]] void store(T* to) const {
-    for (int r = 0; r < R; ++r)
-      for (int v = 0; v < V; ++v) *reinterpret_cast<Vec*>(to + r * kWidth + v * kLanes) = value[r][v];
+    unroll<kVectors>(COVNOISE_STEP(i) { *reinterpret_cast<Vec*>(to + i * kLanes) = value[i]; });
   }
   [[gnu::always_inline]] void add(const Tile& other) {
-    for (int r = 0; r < R; ++r)
-      for (int v = 0; v < V; ++v) value[r][v] += other.value[r][v];
+    unroll<kVectors>(COVNOISE_STEP(i) { value[i] += other.value[i]; });
   }
   [[gnu::always_inline]] void add_square(const Tile& other) {
-    for (int r = 0; r < R; ++r)
-      for (int v = 0; v < V; ++v) value[r][v] += other.value[r][v] * other.value[r][v];
+    unroll<kVectors>(COVNOISE_STEP(i) { value[i] += other.value[i] * other.value[i]; });
   }
   [[gnu::always_inline]] void add_product(const T* dz, const T* x) {
     Vec strip[V];
-    for (int v = 0; v < V; ++v) strip[v] = *reinterpret_cast<const Vec*>(dz + v * kLanes);
-    for (int r = 0; r < R; ++r)
-      for (int v = 0; v < V; ++v) value[r][v] += strip[v] * x[r];
+    unroll<V>(COVNOISE_STEP(v) { strip[v] = *reinterpret_cast<const Vec*>(dz + v * kLanes); });
+    unroll<kVectors>(COVNOISE_STEP(i) { value[i] += strip[i % V] * x[i / V]; });
+  }
+  [[gnu::always_inline]] void set_product(const T* dz, const T* x) {
+    Vec strip[V];
+    unroll<V>(COVNOISE_STEP(v) { strip[v] = *reinterpret_cast<const Vec*>(dz + v * kLanes); });
+    unroll<kVectors>(COVNOISE_STEP(i) { value[i] = strip[i % V] * x[i / V]; });
   }
   [[gnu::always_inline]] void add_examples(const Walk& walk, Index examples, const T* dz, const T* x) {
     for (Index example = 0; example < examples; ++example, dz += walk.dz_example, x += walk.x_example) {
@@ -65,16 +78,25 @@ struct Tile {
 template <typename T, int kBytes, int V, int R>
 void square_tile(const Walk& shared_walk, const T* dz, const T* x, T* sums, T* squares) {
   const Walk walk = shared_walk;  // a copy that no store can alias
-  Tile<T, kBytes, V, R> sum, square, accumulator;
+  Tile<T, kBytes, V, R> sum, square;
   sum.load(sums);
   square.load(squares);
-  for (Index group = 0; group < walk.groups; ++group) {
-    accumulator.clear();
-    accumulator.add_examples(walk, walk.examples, dz, x);
-    sum.add(accumulator);
-    square.add_square(accumulator);
-    dz += walk.examples * walk.dz_example;
-    x += walk.examples * walk.x_example;
+  const Index dz_group = walk.examples * walk.dz_example, x_group = walk.examples * walk.x_example;
+  if (walk.examples * walk.height * walk.width == 1) {
+    for (Index group = 0; group < walk.groups; ++group, dz += dz_group, x += x_group) {
+      Tile<T, kBytes, V, R> product;
+      product.set_product(dz, x);
+      sum.add(product);
+      square.add_square(product);
+    }
+  } else {
+    for (Index group = 0; group < walk.groups; ++group, dz += dz_group, x += x_group) {
+      Tile<T, kBytes, V, R> accumulator;
+      accumulator.clear();
+      accumulator.add_examples(walk, walk.examples, dz, x);
+      sum.add(accumulator);
+      square.add_square(accumulator);
+    }
   }
   sum.store(sums);
   square.store(squares);
@@ -98,16 +120,16 @@ void flush(Index count, T* __restrict part, T* __restrict sums, T* __restrict sq
   }
 }
 
-/// 4 x 4 transpose: row r of `source` becomes column r of `packed`.
-template <typename T>
-inline void interleave4(const T* source, Index stride, T* packed, Index width, bool square) {
+/// 4 x 4 transpose: row r of `source` becomes column r of `packed`; rows from `rows` on are zero.
+template <typename T, bool kSquare>
+[[gnu::always_inline]] inline void interleave4(const T* source, Index stride, Index rows, T* packed, Index width) {
   using Vec = Vector<T, 4 * sizeof(T)>;
-  typedef Vector<typename std::conditional<sizeof(T) == 4, std::int32_t, std::int64_t>::type, 4 * sizeof(T)> Mask;
+  using Mask = Vector<typename std::conditional<sizeof(T) == 4, std::int32_t, std::int64_t>::type, 4 * sizeof(T)>;
   Vec row[4];
-  for (int r = 0; r < 4; ++r) {
-    row[r] = *reinterpret_cast<const Vec*>(source + r * stride);
-    if (square) row[r] *= row[r];
-  }
+  unroll<4>(COVNOISE_STEP(r) {
+    row[r] = r < rows ? *reinterpret_cast<const Vec*>(source + r * stride) : Vec{};
+    if (kSquare) row[r] *= row[r];
+  });
   const Mask low{0, 4, 1, 5}, high{2, 6, 3, 7}, first{0, 1, 4, 5}, second{2, 3, 6, 7};
   const Vec low01 = __builtin_shuffle(row[0], row[1], low), high01 = __builtin_shuffle(row[0], row[1], high);
   const Vec low23 = __builtin_shuffle(row[2], row[3], low), high23 = __builtin_shuffle(row[2], row[3], high);
@@ -117,29 +139,51 @@ inline void interleave4(const T* source, Index stride, T* packed, Index width, b
   *reinterpret_cast<Vec*>(packed + 3 * width) = __builtin_shuffle(high01, high23, second);
 }
 
-/// The part of a plane that is not made of 4 x 4 blocks: rows from `row`, columns from `column`.
-template <typename T>
-inline void interleave_rest(const typename Kernels<T>::Interleave& s, Index row, Index column, Index columns,
-                            const T* source, T* packed) {
-  for (Index j = column; j < columns; ++j)
-    for (Index r = row; r < s.rows; ++r) {
-      const T value = source[r * s.stride + j];
-      packed[j * s.width + r] = s.square ? value * value : value;
+/// One plane, 16 columns at a time: the source is read in whole cache lines, four rows at once (planes are often a
+/// power of two apart and would evict each other), while the packed lines they fill stay in the first-level cache.
+template <typename T, bool kSquare>
+[[gnu::always_inline]] inline void interleave_plane(const typename Kernels<T>::Interleave& s, const T* source,
+                                                    T* packed) {
+  constexpr Index kColumns = 16;
+  const Index whole_width = s.width / 4 * 4, whole_count = s.count / 4 * 4;
+  for (Index begin = 0; begin < whole_count; begin += kColumns) {
+    const Index end = begin + kColumns < whole_count ? begin + kColumns : whole_count;
+    for (Index row = 0; row < whole_width; row += 4)
+      for (Index j = begin; j < end; j += 4)
+        interleave4<T, kSquare>(source + row * s.stride + j, s.stride, s.rows - row, packed + j * s.width + row,
+                                s.width);
+  }
+  for (Index j = 0; j < s.count; ++j)  // what is not made of 4 x 4 blocks
+    for (Index r = j < whole_count ? whole_width : 0; r < s.width; ++r) {
+      const T value = r < s.rows ? source[r * s.stride + j] : T(0);
+      packed[j * s.width + r] = kSquare ? value * value : value;
     }
 }
 
-template <typename T>
-void interleave(const typename Kernels<T>::Interleave& s, const T* source, T* packed) {
-  const Index whole_rows = s.rows / 4 * 4, whole_count = s.count / 4 * 4;
-  for (Index plane = 0; plane < s.planes; ++plane, source += s.source_step, packed += s.packed_step) {
-    for (Index row = 0; row < whole_rows; row += 4)
-      for (Index j = 0; j < whole_count; j += 4)
-        interleave4(source + row * s.stride + j, s.stride, packed + j * s.width + row, s.width, s.square);
-    interleave_rest<T>(s, whole_rows, 0, whole_count, source, packed);
-    interleave_rest<T>(s, 0, whole_count, s.count, source, packed);
-    for (Index j = 0; j < s.count && s.rows < s.width; ++j)
-      for (Index r = s.rows; r < s.width; ++r) packed[j * s.width + r] = 0;
+/// A plane of one pixel: nothing to transpose.
+template <typename T, bool kSquare>
+[[gnu::always_inline]] inline void copy_pixel(const typename Kernels<T>::Interleave& s, const T* source, T* packed) {
+  using Vec = Vector<T, 4 * sizeof(T)>;
+  Index r = 0;
+  for (; r + 4 <= s.rows; r += 4) {
+    const Vec value = *reinterpret_cast<const Vec*>(source + r);
+    *reinterpret_cast<Vec*>(packed + r) = kSquare ? value * value : value;
   }
+  for (; r < s.rows; ++r) packed[r] = kSquare ? source[r] * source[r] : source[r];
+  for (; r < s.width; ++r) packed[r] = 0;
+}
+
+template <typename T, bool kSquare>
+void interleave_planes(const typename Kernels<T>::Interleave& shape, const T* source, T* packed) {
+  const typename Kernels<T>::Interleave s = shape;
+  const bool pixels = s.count == 1 && s.stride == 1;
+  for (Index plane = 0; plane < s.planes; ++plane, source += s.source_step, packed += s.packed_step)
+    pixels ? copy_pixel<T, kSquare>(s, source, packed) : interleave_plane<T, kSquare>(s, source, packed);
+}
+
+template <typename T>
+void interleave(const typename Kernels<T>::Interleave& shape, const T* source, T* packed) {
+  shape.square ? interleave_planes<T, true>(shape, source, packed) : interleave_planes<T, false>(shape, source, packed);
 }
 
 template <typename T, int kBytes, int V, int R>

@@ -182,26 +182,23 @@ void Worker<T>::for_each_tile(const Part& part, const Window& window, std::int64
 }
 
 template <typename T>
-void reduce_part(const Plan& plan, const Part& part, const T* slices, T* weight) {
+void unpack_part(const Plan& plan, const Part& part, const T* packed, T* weight) {
   const Convolution& c = plan.convolution;
   const std::int64_t row_size = c.channels * c.kernel();
   T* first = weight + (part.group * c.outputs + part.first_output) * row_size + part.first_channel * c.kernel();
   for (const Panel& panel : part.panels)
     for (const ChannelBlock& block : part.blocks) {  // a block's rows stay in the first-level cache over its outputs
       const std::int64_t begin = block.first * c.kernel(), end = begin + block.count * c.kernel();
+      const T* packed_panel = packed + panel.offset * part.rows;
       for (std::int64_t lane = 0; lane < panel.count; ++lane)
-        for (std::int64_t row = begin; row < end; ++row) {
-          const T* packed = slices + part.offset + panel.offset * part.rows + row * panel.width + lane;
-          T sum = packed[0];
-          for (std::int64_t slice = 1; slice < plan.slices; ++slice) sum += packed[slice * plan.packed_size];
-          first[(panel.first + lane) * row_size + part.weight_row[row]] = sum;
-        }
+        for (std::int64_t row = begin; row < end; ++row)
+          first[(panel.first + lane) * row_size + part.weight_row[row]] = packed_panel[row * panel.width + lane];
     }
 }
 
 template class Worker<float>;
 template class Worker<double>;
-template void reduce_part(const Plan&, const Part&, const float*, float*);
-template void reduce_part(const Plan&, const Part&, const double*, double*);
+template void unpack_part(const Plan&, const Part&, const float*, float*);
+template void unpack_part(const Plan&, const Part&, const double*, double*);
 
 }  // namespace covnoise::weight_gradient

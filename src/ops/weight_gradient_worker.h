@@ -42,8 +42,8 @@ class Worker {
   Buffer packed_x_, packed_dz_, part_;
 };
 
-/// Adds up the slices' packed weights, [slices][packed_size], in order, and writes them as [outputs, channels, kernel].
+/// Writes a part's packed weight where it belongs in `weight` [groups * outputs, channels, kernel].
 template <typename T>
-void reduce_part(const Plan& plan, const Part& part, const T* slices, T* weight);
+void unpack_part(const Plan& plan, const Part& part, const T* packed, T* weight);
 
 }  // namespace covnoise::weight_gradient
