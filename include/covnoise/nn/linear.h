@@ -1,0 +1,22 @@
+#pragma once
+#include "covnoise/nn/accounting.h"
+
+#include <torch/nn/modules/linear.h>
+
+namespace covnoise {
+
+/// torch::nn::Linear that can account for each example: y = x weight^T + bias, x [M, in], weight [out, in].
+class LinearImpl : public torch::nn::Module, public AccountedLayer {
+ public:
+  LinearImpl(std::int64_t in, std::int64_t out) : LinearImpl(torch::nn::LinearOptions(in, out)) {}
+  explicit LinearImpl(const torch::nn::LinearOptions& options);
+
+  at::Tensor forward(const at::Tensor& x);
+  at::Tensor weight_parameter() const override { return weight; }
+  at::Tensor bias_parameter() const override { return bias; }
+
+  at::Tensor weight, bias;
+};
+TORCH_MODULE(Linear);
+
+}  // namespace covnoise

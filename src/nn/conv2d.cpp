@@ -1,0 +1,144 @@
+#include "covnoise/nn/conv2d.h"
+
+#include "nn/statistics.h"
+#include "nn/unfold.h"
+#include "nn/weight_gradient_squares.h"
+
+#include <torch/nn/init.h>
+#include <torch/types.h>
+
+#include <variant>
+
+namespace covnoise {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// One backward pass: x [M, C, H, W], dz [M, O, H', W'], example_dz [M, O] the sum of dz over positions.
+struct Pass {
+  at::Tensor x, weight, dz, example_dz;
+  ConvolutionGeometry geometry;
+  bool has_bias;
+};
+
+// KFC (Grosse and Martens 2016): A = sum_i sum_t a a^T over patches a, G = sum_i sum_t dz dz^T.
+void add_factors(LayerRecord& record, const Pass& pass) {
+  const std::int64_t inputs = pass.weight[0].numel(), outputs = pass.weight.size(0);
+  auto a = at::zeros({inputs, inputs}, pass.x.options()), a_sum = at::zeros({inputs, 1}, pass.x.options());
+  auto g = at::zeros({outputs, outputs}, pass.x.options());
+  for_each_unfolded_block(pass.x, pass.dz, pass.weight.sizes(), [&](std::int64_t begin, std::int64_t end) {
+    const auto patches =
+        unfold(pass.x.slice(0, begin, end), pass.weight.sizes(), pass.geometry).transpose(0, 1).reshape({inputs, -1});
+    const auto dz = pass.dz.slice(0, begin, end).transpose(0, 1).reshape({outputs, -1});
+    a.addmm_(patches, patches.t());
+    a_sum.add_(patches.sum(1, true));
+    g.addmm_(dz, dz.t());
+  });
+  if (pass.has_bias) {
+    const auto count = at::full({1, 1}, static_cast<double>(pass.x.size(0) * record.positions), a.options());
+    a = at::cat({at::cat({a, a_sum}, 1), at::cat({a_sum.t(), count}, 1)}, 0);
+  }
+  statistics::add_to(record.input_factor, a);
+  statistics::add_to(record.output_factor, g);
+}
+
+void add_gram(LayerRecord& record, const Pass& pass) {
+  const auto rows = [&](std::int64_t begin, std::int64_t end) {
+    return per_example_gradients(pass.x.slice(0, begin, end), pass.dz.slice(0, begin, end), pass.weight.sizes(),
+                                 pass.geometry);
+  };
+  statistics::add_to(record.gram, statistics::gram_of_blocks(pass.x.size(0), pass.weight.numel(), rows));
+  if (pass.has_bias) record.gram.addmm_(pass.example_dz, pass.example_dz.t());
+}
+
+at::Tensor add_squares(LayerRecord& record, const Pass& pass) {
+  const bool spatial = record.request.squares == Squares::kSpatial;
+  const std::int64_t group = statistics::examples_per_group(record.request, pass.x.size(0));
+  const auto& geometry = pass.geometry;
+  const auto [gradient, squares] =
+      reference::weight_gradient_squares(pass.x, pass.dz, pass.weight.sizes(), geometry.stride, geometry.padding,
+                                         geometry.dilation, geometry.groups, group, spatial);
+  statistics::add_to(record.weight_squares, squares);
+  if (pass.has_bias)
+    statistics::add_to(record.bias_squares,
+                       spatial ? pass.dz.pow(2).sum({0, 2, 3}) : statistics::sum_of_squares(pass.example_dz, group));
+  return gradient;
+}
+
+struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias, const ConvolutionGeometry& geometry,
+                            const statistics::Record& record) {
+    context->save_for_backward({x, weight});
+    context->saved_data["has_bias"] = bias.defined();
+    context->saved_data["stride"] = geometry.stride;
+    context->saved_data["padding"] = geometry.padding;
+    context->saved_data["dilation"] = geometry.dilation;
+    context->saved_data["groups"] = geometry.groups;
+    const auto y = at::conv2d(x, weight, bias, geometry.stride, geometry.padding, geometry.dilation, geometry.groups);
+    record->positions = y.size(2) * y.size(3);
+    statistics::save_record(context, record);
+    return y;
+  }
+
+  static Pass saved_pass(AutogradContext* context, const at::Tensor& dz) {
+    const auto saved = context->get_saved_variables();
+    auto& data = context->saved_data;
+    return {saved[0],
+            saved[1],
+            dz,
+            {},
+            {data["stride"].toIntVector(), data["padding"].toIntVector(), data["dilation"].toIntVector(),
+             data["groups"].toInt()},
+            data["has_bias"].toBool()};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    statistics::refuse_second_derivative("Conv2d");
+    auto pass = saved_pass(context, gradients[0].contiguous());
+    const auto& geometry = pass.geometry;
+    const auto record = statistics::saved_record(context);
+    const bool squares = record->request.squares != Squares::kNone;
+    if (pass.has_bias) pass.example_dz = pass.dz.sum({2, 3});
+    if (record->request.kronecker && geometry.groups == 1) add_factors(*record, pass);
+    if (record->request.gram) add_gram(*record, pass);
+    const auto plain = at::convolution_backward(pass.dz, pass.x, pass.weight, at::OptionalIntArrayRef{},
+                                                geometry.stride, geometry.padding, geometry.dilation, false, {0, 0},
+                                                geometry.groups, {context->needs_input_grad(0), !squares, false});
+    return {std::get<0>(plain), squares ? add_squares(*record, pass) : std::get<1>(plain),
+            pass.has_bias ? pass.example_dz.sum(0) : at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+std::vector<std::int64_t> fixed_padding(const torch::nn::Conv2dOptions& options) {
+  using std::get_if;  // LibTorch 1.13 finds its own c10::get_if by the argument's namespace
+  const auto* padding = get_if<torch::ExpandingArray<2>>(&options.padding());
+  TORCH_CHECK(padding && get_if<torch::enumtype::kZeros>(&options.padding_mode()),
+              "Conv2d: padding must be a number of zeros");
+  return at::IntArrayRef(*padding).vec();
+}
+
+}  // namespace
+
+Conv2dImpl::Conv2dImpl(const torch::nn::Conv2dOptions& options)
+    : stride_(at::IntArrayRef(options.stride()).vec()),
+      padding_(fixed_padding(options)),
+      dilation_(at::IntArrayRef(options.dilation()).vec()),
+      groups_(options.groups()) {
+  TORCH_CHECK(groups_ > 0 && options.in_channels() % groups_ == 0 && options.out_channels() % groups_ == 0,
+              "Conv2d: ", groups_, " groups do not divide ", options.in_channels(), " and ", options.out_channels(),
+              " channels");
+  const auto kernel = at::IntArrayRef(options.kernel_size());
+  weight = register_parameter(
+      "weight", torch::empty({options.out_channels(), options.in_channels() / groups_, kernel[0], kernel[1]}));
+  torch::nn::init::kaiming_normal_(weight, 0, torch::kFanOut, torch::kReLU);
+  if (options.bias()) bias = register_parameter("bias", torch::zeros({options.out_channels()}));
+}
+
+at::Tensor Conv2dImpl::forward(const at::Tensor& x) {
+  if (!statistics::wanted(*this)) return at::conv2d(x, weight, bias, stride_, padding_, dilation_, groups_);
+  return AccountedConv2d::apply(x, weight, bias, ConvolutionGeometry{stride_, padding_, dilation_, groups_}, record());
+}
+
+}  // namespace covnoise

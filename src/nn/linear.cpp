@@ -1,0 +1,87 @@
+#include "covnoise/nn/linear.h"
+
+#include "nn/statistics.h"
+#include "nn/weight_gradient_squares.h"
+
+#include <torch/nn/init.h>
+#include <torch/types.h>
+
+#include <cmath>
+
+namespace covnoise {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// The layer's input with the bias as one more input equal to 1.
+at::Tensor with_bias(const at::Tensor& a) { return at::cat({a, at::ones({a.size(0), 1}, a.options())}, 1); }
+
+void add_factors(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, bool has_bias) {
+  const auto input = has_bias ? with_bias(a) : a;
+  statistics::add_to(record.input_factor, input.t().mm(input));
+  statistics::add_to(record.output_factor, dz.t().mm(dz));
+}
+
+// g_i = dz_i a_i^T, so that <g_i, g_j> = (a_i . a_j) (dz_i . dz_j); the bias adds dz_i . dz_j.
+void add_gram(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, bool has_bias) {
+  auto inputs = a.mm(a.t());
+  if (has_bias) inputs.add_(1);
+  statistics::add_to(record.gram, inputs.mul_(dz.mm(dz.t())));
+}
+
+// Gradient of the weight; what the record asks for goes there.
+at::Tensor account(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, bool has_bias) {
+  const auto& request = record.request;
+  if (request.kronecker) add_factors(record, a, dz, has_bias);
+  if (request.gram) add_gram(record, a, dz, has_bias);
+  if (request.squares == Squares::kNone) return dz.t().mm(a);
+  const std::int64_t group = statistics::examples_per_group(request, a.size(0));
+  const auto [gradient, squares] = reference::linear_weight_gradient_squares(a, dz, group);
+  statistics::add_to(record.weight_squares, squares);
+  if (has_bias) statistics::add_to(record.bias_squares, statistics::sum_of_squares(dz, group));
+  return gradient;
+}
+
+struct AccountedLinear : torch::autograd::Function<AccountedLinear> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias, const statistics::Record& record) {
+    context->save_for_backward({x, weight});
+    context->saved_data["has_bias"] = bias.defined();
+    record->positions = 1;
+    statistics::save_record(context, record);
+    return at::linear(x, weight, bias);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    statistics::refuse_second_derivative("Linear");
+    const auto saved = context->get_saved_variables();
+    const auto &x = saved[0], &weight = saved[1], &dz = gradients[0];
+    const bool has_bias = context->saved_data["has_bias"].toBool();
+    const auto record = statistics::saved_record(context);
+    const auto dweight = record->request.any() ? account(*record, x, dz, has_bias) : dz.t().mm(x);
+    return {context->needs_input_grad(0) ? dz.mm(weight) : at::Tensor(), dweight, has_bias ? dz.sum(0) : at::Tensor(),
+            at::Tensor()};
+  }
+};
+
+}  // namespace
+
+LinearImpl::LinearImpl(const torch::nn::LinearOptions& options) {
+  TORCH_CHECK(options.in_features() > 0 && options.out_features() > 0, "Linear: sizes ", options.in_features(), " and ",
+              options.out_features(), " must be positive");
+  const double bound = 1 / std::sqrt(static_cast<double>(options.in_features()));
+  weight = register_parameter("weight", torch::empty({options.out_features(), options.in_features()}));
+  torch::nn::init::uniform_(weight, -bound, bound);
+  if (!options.bias()) return;
+  bias = register_parameter("bias", torch::empty({options.out_features()}));
+  torch::nn::init::uniform_(bias, -bound, bound);
+}
+
+at::Tensor LinearImpl::forward(const at::Tensor& x) {
+  if (!statistics::wanted(*this)) return at::linear(x, weight, bias);
+  TORCH_CHECK(x.dim() == 2, "Linear accounts for examples of an input [M, in], not ", x.sizes());
+  return AccountedLinear::apply(x, weight, bias, record());
+}
+
+}  // namespace covnoise

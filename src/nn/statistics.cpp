@@ -1,0 +1,73 @@
+#include "nn/statistics.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+namespace covnoise::statistics {
+namespace {
+
+constexpr std::int64_t kGramBlockElements = std::int64_t{1} << 24;  // 64 MiB of float32
+
+}  // namespace
+
+bool wanted(const AccountedLayer& layer) {
+  return layer.record() && layer.record()->request.any() && at::GradMode::is_enabled();
+}
+
+void save_record(torch::autograd::AutogradContext* context, const Record& record) {
+  if (record) context->saved_data["record"] = c10::IValue::make_capsule(record);
+}
+
+Record saved_record(const torch::autograd::AutogradContext* context) {
+  const auto found = context->saved_data.find("record");
+  if (found == context->saved_data.end()) return {};
+  return c10::static_intrusive_pointer_cast<LayerRecord>(found->second.toCapsule());
+}
+
+void refuse_second_derivative(const char* layer) {
+  TORCH_CHECK(!at::GradMode::is_enabled(), "the backward pass of ", layer,
+              " cannot be differentiated again: use evaluation mode, and a forward pass that collects no statistics");
+}
+
+void add_to(at::Tensor& sum, const at::Tensor& value) {
+  if (sum.defined()) {
+    sum.add_(value);
+  } else {
+    sum = value;
+  }
+}
+
+std::int64_t examples_per_group(const Request& request, std::int64_t examples) {
+  if (request.squares != Squares::kGhost) return 1;
+  TORCH_CHECK(request.ghost_batch > 0 && examples % request.ghost_batch == 0, "a batch of ", examples,
+              " examples is not a whole number of ghost batches of ", request.ghost_batch);
+  return request.ghost_batch;
+}
+
+at::Tensor sum_of_squares(const at::Tensor& per_example, std::int64_t examples_per_group) {
+  if (examples_per_group == 1) return per_example.pow(2).sum(0);
+  return per_example.reshape({-1, examples_per_group, per_example.size(1)}).sum(1).pow(2).sum(0);
+}
+
+at::Tensor gram_of_blocks(std::int64_t examples, std::int64_t size,
+                          const std::function<at::Tensor(std::int64_t, std::int64_t)>& rows) {
+  const std::int64_t block =
+      std::clamp<std::int64_t>(kGramBlockElements / std::max<std::int64_t>(1, size), 1, examples);
+  at::Tensor gram;
+  for (std::int64_t i = 0; i < examples; i += block) {
+    const std::int64_t i_end = std::min(i + block, examples);
+    const auto left = rows(i, i_end);
+    if (!gram.defined()) gram = at::empty({examples, examples}, left.options());
+    gram.slice(0, i, i_end).slice(1, i, i_end).copy_(left.mm(left.t()));
+    for (std::int64_t j = 0; j < i; j += block) {
+      const auto product = left.mm(rows(j, j + block).t());
+      gram.slice(0, i, i_end).slice(1, j, j + block).copy_(product);
+      gram.slice(0, j, j + block).slice(1, i, i_end).copy_(product.t());
+    }
+  }
+  return gram;
+}
+
+}  // namespace covnoise::statistics

@@ -1,0 +1,38 @@
+#pragma once
+#include "covnoise/nn/accounting.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <functional>
+
+// What the backward passes of the layers share.
+namespace covnoise::statistics {
+
+using Record = c10::intrusive_ptr<LayerRecord>;
+
+/// Whether a forward pass of this layer now has to go through its autograd function.
+bool wanted(const AccountedLayer& layer);
+
+void save_record(torch::autograd::AutogradContext* context, const Record& record);
+
+/// Null where none was saved. Its request is read in the backward: cleared in between, nothing is collected.
+Record saved_record(const torch::autograd::AutogradContext* context);
+
+/// Throws in a backward that builds a graph of itself, which these functions cannot.
+void refuse_second_derivative(const char* layer);
+
+void add_to(at::Tensor& sum, const at::Tensor& value);
+
+/// Consecutive examples whose contributions are summed before squaring: 1, or the ghost batch, which must divide
+/// `examples`.
+std::int64_t examples_per_group(const Request& request, std::int64_t examples);
+
+/// Sum over groups of squared sums over the group's examples: [M, n] -> [n].
+at::Tensor sum_of_squares(const at::Tensor& per_example, std::int64_t examples_per_group);
+
+/// Gram matrix [M, M] of vectors of `size` elements that `rows(begin, end)` computes for a range of examples as
+/// [end - begin, size]: two blocks of examples at a time are in memory.
+at::Tensor gram_of_blocks(std::int64_t examples, std::int64_t size,
+                          const std::function<at::Tensor(std::int64_t, std::int64_t)>& rows);
+
+}  // namespace covnoise::statistics
