@@ -22,7 +22,7 @@ void run(const std::string& data_dir) {
   std::printf("devices    cpu%s\n",
               torch::cuda::is_available() ? fmt::format(", {} cuda", torch::cuda::device_count()).c_str() : "");
   std::printf("data       looked for in, first to last:\n");
-  for (const auto& place : search_places({data_dir})) std::printf("           %s\n", place.string().c_str());
+  for (const auto& place : data_search_places({data_dir})) std::printf("           %s\n", place.string().c_str());
 }
 
 }  // namespace

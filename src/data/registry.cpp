@@ -1,6 +1,8 @@
 #include "covnoise/core/error.h"
 #include "covnoise/data/catalog.h"
 #include "covnoise/data/dataset.h"
+#include "covnoise/data/glyphs.h"
+#include "covnoise/data/textures.h"
 #include "data/file_set.h"
 #include "data/folder.h"
 
@@ -20,7 +22,10 @@ struct EmbeddedSet {
 };
 
 const std::vector<EmbeddedSet>& embedded_sets() {
-  static const std::vector<EmbeddedSet> sets{};
+  static const std::vector<EmbeddedSet> sets{
+      {{"glyphs", 1, 28, 28, 10, 10000, 2000, "embedded"}, make_glyphs},
+      {{"textures", 3, 32, 32, 10, 10000, 4000, "embedded"}, make_textures},
+  };
   return sets;
 }
 

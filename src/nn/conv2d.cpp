@@ -1,8 +1,8 @@
 #include "covnoise/nn/conv2d.h"
 
+#include "covnoise/ops/weight_gradient.h"
 #include "nn/statistics.h"
 #include "nn/unfold.h"
-#include "nn/weight_gradient_squares.h"
 
 #include <torch/nn/init.h>
 #include <torch/types.h>
@@ -57,7 +57,7 @@ at::Tensor add_squares(LayerRecord& record, const Pass& pass) {
   const std::int64_t group = statistics::examples_per_group(record.request, pass.x.size(0));
   const auto& geometry = pass.geometry;
   const auto [gradient, squares] =
-      reference::weight_gradient_squares(pass.x, pass.dz, pass.weight.sizes(), geometry.stride, geometry.padding,
+      conv2d_weight_gradient_squares(pass.x, pass.dz, pass.weight.sizes(), geometry.stride, geometry.padding,
                                          geometry.dilation, geometry.groups, group, spatial);
   statistics::add_to(record.weight_squares, squares);
   if (pass.has_bias)

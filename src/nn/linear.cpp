@@ -1,7 +1,7 @@
 #include "covnoise/nn/linear.h"
 
+#include "covnoise/ops/weight_gradient.h"
 #include "nn/statistics.h"
-#include "nn/weight_gradient_squares.h"
 
 #include <torch/nn/init.h>
 #include <torch/types.h>
@@ -37,7 +37,7 @@ at::Tensor account(LayerRecord& record, const at::Tensor& a, const at::Tensor& d
   if (request.gram) add_gram(record, a, dz, has_bias);
   if (request.squares == Squares::kNone) return dz.t().mm(a);
   const std::int64_t group = statistics::examples_per_group(request, a.size(0));
-  const auto [gradient, squares] = reference::linear_weight_gradient_squares(a, dz, group);
+  const auto [gradient, squares] = linear_weight_gradient_squares(a, dz, group);
   statistics::add_to(record.weight_squares, squares);
   if (has_bias) statistics::add_to(record.bias_squares, statistics::sum_of_squares(dz, group));
   return gradient;

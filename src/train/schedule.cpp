@@ -70,19 +70,23 @@ double Schedule::position(std::int64_t step) const {
 double Schedule::fraction(std::int64_t step) const { return position(step) / static_cast<double>(epochs()); }
 
 /// Warm-up: (epochs at the end of the step) / warmup, so that the first step moves and the last one of the warm-up has
-/// the full rate. Cosine: (1 + cos(pi t)) / 2, t = 0 at the end of the warm-up and 1 at the end of the training.
+/// the full rate.
 double Schedule::factor(std::int64_t step) const {
+  const double end = position(step) + 1.0 / static_cast<double>(steps_per_epoch(epoch_of(step)));
+  return decay(step) * (warmup_ > 0 ? std::min(1.0, end / warmup_) : 1.0);
+}
+
+/// Cosine: (1 + cos(pi t)) / 2, t = 0 at the end of the warm-up and 1 at the end of the training.
+double Schedule::decay(std::int64_t step) const {
   const std::int64_t epoch = epoch_of(step);
-  const double start = position(step), end = start + 1.0 / static_cast<double>(steps_per_epoch(epoch));
-  const double warm = warmup_ > 0 ? std::min(1.0, end / warmup_) : 1.0;
-  double decayed = 1;
+  const double start = position(step);
   if (decay_kind_ == Decay::kStep) {
-    decayed =
-        std::pow(decay_, std::count_if(milestones_.begin(), milestones_.end(), [&](auto m) { return m <= epoch; }));
-  } else if (decay_kind_ == Decay::kCosine && start > warmup_) {
-    decayed = 0.5 * (1 + std::cos(kPi * (start - warmup_) / (static_cast<double>(epochs()) - warmup_)));
+    return std::pow(decay_, std::count_if(milestones_.begin(), milestones_.end(), [&](auto m) { return m <= epoch; }));
   }
-  return warm * decayed;
+  if (decay_kind_ == Decay::kCosine && start > warmup_) {
+    return 0.5 * (1 + std::cos(kPi * (start - warmup_) / (static_cast<double>(epochs()) - warmup_)));
+  }
+  return 1;
 }
 
 double Schedule::lr(std::int64_t step) const { return base_lr(epoch_of(step)) * factor(step); }

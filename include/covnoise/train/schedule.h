@@ -25,6 +25,7 @@ class Schedule {
 
   double lr(std::int64_t step) const;
   double factor(std::int64_t step) const;    ///< lr over the epoch's base rate: the same for all batches at one epoch
+  double decay(std::int64_t step) const;     ///< the same without the warm-up
   double fraction(std::int64_t step) const;  ///< of the training, in epochs, that lies before this step: [0, 1)
 
  private:
