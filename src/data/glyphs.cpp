@@ -37,10 +37,10 @@ class Placement {
   explicit Placement(Dice& dice)
       : width_(dice.uniform(9.0f, 16.0f)),
         height_(dice.uniform(13.0f, 20.0f)),
-        slant_(dice.uniform(-0.45f, 0.45f)),
-        angle_(dice.uniform(-0.06f, 0.06f)),
+        slant_(dice.uniform(-0.4f, 0.4f)),
+        angle_(dice.uniform(-0.04f, 0.04f)),
         centre_{14.0f + dice.uniform(-3.0f, 3.0f), 14.0f + dice.uniform(-3.0f, 3.0f)},
-        warp_(dice, 1.8f, 14.0f) {}
+        warp_(dice, 1.5f, 14.0f) {}
 
   Point operator()(Point p) const {
     const float y = (p.y - 0.5f) * height_;
@@ -60,8 +60,8 @@ void draw_letter(int label, Dice& dice, float ink, Pen& pen, Pen::Plane& picture
   const float radius = dice.uniform(0.55f, 1.6f);
   for (Stroke stroke : letters()[static_cast<std::size_t>(label)]) {
     for (Point& point : stroke.points) {
-      point.x += 0.075f * dice.bell();
-      point.y += 0.065f * dice.bell();
+      point.x += 0.06f * dice.bell();
+      point.y += 0.05f * dice.bell();
     }
     std::vector<Point> path = flatten(stroke);
     for (Point& point : path) point = placement(point);
@@ -91,14 +91,14 @@ void draw_glyph(int label, Dice& dice, float* pixels) {
   Pen::Plane picture;
   const float ground = dice.uniform(0.0f, 0.25f), ink = dice.uniform(0.6f, 1.0f);
   picture.fill(ground);
-  for (int i = dice.integer(1, 4); i > 0; --i) {
+  for (int i = dice.integer(1, 3); i > 0; --i) {
     draw_scratch(dice, dice.uniform(3.0f, 9.0f), dice.uniform(0.4f, 1.2f), dice.uniform(0.3f, 0.8f), pen, picture);
   }
   draw_letter(label, dice, ink, pen, picture);
   for (int i = dice.integer(0, 2); i > 0; --i) {
     draw_scratch(dice, dice.uniform(3.0f, 8.0f), dice.uniform(0.5f, 1.2f), ground, pen, picture);
   }
-  add_noise(dice, dice.uniform(0.02f, 0.14f), picture);
+  add_noise(dice, dice.uniform(0.02f, 0.1f), picture);
   std::copy(picture.begin(), picture.end(), pixels);
 }
 

@@ -1,5 +1,7 @@
 #include "data/strokes.h"
 
+#include <c10/util/Exception.h>
+
 #include <cmath>
 
 namespace covnoise {
@@ -7,6 +9,14 @@ namespace {
 
 constexpr int kPieces = 5;  // of each span between two points
 constexpr float kFar = 1e9f;
+constexpr float kReach = 3.0f;  // pixels: no pen is wider, so a line need not look further
+
+/// The pixels whose centres may lie in [low - reach, high + reach], cut to the picture.
+struct Range {
+  int begin, end;
+  Range(float a, float b) : begin(cut((a < b ? a : b) - kReach)), end(cut((a < b ? b : a) + kReach + 1.0f)) {}
+  static int cut(float x) { return x < 0.0f ? 0 : (x > Pen::kSide ? Pen::kSide : static_cast<int>(x)); }
+};
 
 Point mix(Point a, Point b, float t) { return {a.x + t * (b.x - a.x), a.y + t * (b.y - a.y)}; }
 
@@ -41,10 +51,11 @@ void Pen::line(Point a, Point b) {
   const float ux = b.x - a.x, uy = b.y - a.y;
   const float length_squared = ux * ux + uy * uy;
   const float inverse = length_squared > 0.0f ? 1.0f / length_squared : 0.0f;
-  for (int row = 0; row < kSide; ++row) {
+  const Range rows(a.y, b.y), columns(a.x, b.x);
+  for (int row = rows.begin; row < rows.end; ++row) {
     const float dy = static_cast<float>(row) + 0.5f - a.y;
     float* distance = squared_distance_.data() + row * kSide;
-    for (int column = 0; column < kSide; ++column) {
+    for (int column = columns.begin; column < columns.end; ++column) {
       const float dx = static_cast<float>(column) + 0.5f - a.x;
       const float t = clamp_unit((dx * ux + dy * uy) * inverse);
       const float ex = dx - t * ux, ey = dy - t * uy;
@@ -59,6 +70,7 @@ void Pen::path(const std::vector<Point>& points) {
 }
 
 void Pen::ink(float radius, float value, Plane& picture) {
+  TORCH_INTERNAL_ASSERT(radius + 0.5f <= kReach);
   for (std::size_t i = 0; i < picture.size(); ++i) {
     const float coverage = clamp_unit(radius + 0.5f - std::sqrt(squared_distance_[i]));
     picture[i] += coverage * (value - picture[i]);

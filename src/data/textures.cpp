@@ -86,7 +86,7 @@ Shape draw_shape(Dice& dice, float periods) {
   Shape shape;
   shape.duty = dice.uniform(0.35f, 0.65f);
   shape.amplitude = dice.uniform(0.3f, 0.6f);
-  shape.length = dice.uniform(1.2f, 2.4f);
+  shape.length = dice.uniform(1.5f, 2.6f);
   shape.centre = {dice.uniform(-0.3f, 0.3f) * periods, dice.uniform(-0.3f, 0.3f) * periods};
   shape.spokes = static_cast<float>(dice.integer(5, 10));
   const float reach = 0.75f * periods;
@@ -98,8 +98,8 @@ Shape draw_shape(Dice& dice, float periods) {
 class View {
  public:
   View(Dice& dice, float periods)
-      : scale_(periods / kSide), phase_{dice.uniform(0.0f, 2.0f), dice.uniform(0.0f, 2.0f)}, warp_(dice, 0.25f, 3.0f) {
-    const float angle = dice.uniform(0.0f, 1.0f);
+      : scale_(periods / kSide), phase_{dice.uniform(0.0f, 2.0f), dice.uniform(0.0f, 2.0f)}, warp_(dice, 0.2f, 3.0f) {
+    const float angle = dice.uniform(-0.08f, 0.08f);  // turns
     cosine_ = cosine(angle) * scale_;
     sine_ = sine(angle) * scale_;
   }
@@ -118,17 +118,18 @@ class View {
 };
 
 using Color = std::array<float, 3>;
-Color draw_color(Dice& dice) {
-  return {dice.uniform(0.05f, 0.95f), dice.uniform(0.05f, 0.95f), dice.uniform(0.05f, 0.95f)};
+
+/// Between two points of the colour cube.
+Color draw_color(Dice& dice, float low, float high) {
+  return {dice.uniform(low, high), dice.uniform(low, high), dice.uniform(low, high)};
 }
 
-/// Two colours that can be told apart. They are exchangeable, so the mean colour does not betray the class.
-std::array<Color, 2> draw_colors(Dice& dice) {
+/// The first colour less the second: any hue, but brighter.
+Color draw_contrast(Dice& dice) {
   for (;;) {
-    const Color a = draw_color(dice), b = draw_color(dice);
-    const float distance =
-        (a[0] - b[0]) * (a[0] - b[0]) + (a[1] - b[1]) * (a[1] - b[1]) + (a[2] - b[2]) * (a[2] - b[2]);
-    if (distance > 0.12f) return {a, b};
+    const Color contrast = draw_color(dice, -0.5f, 0.8f);
+    const float brightness = (contrast[0] + contrast[1] + contrast[2]) * (1.0f / 3.0f);
+    if (brightness > 0.25f) return contrast;
   }
 }
 
@@ -144,29 +145,41 @@ float coverage(const Kind& kind, const Shape& shape, const View& view, int row, 
   return 0.25f * static_cast<float>(hits);
 }
 
-void draw_pattern(const Kind& kind, Dice& dice, float* pixels) {
-  const float periods = dice.uniform(3.0f, 6.5f);
+using Plane = std::array<float, kSide * kSide>;
+
+/// Share of the first colour in every pixel, under a slanting light, less its mean.
+Plane draw_shares(const Kind& kind, Dice& dice) {
+  const float periods = dice.uniform(3.0f, 6.0f);
   const Shape shape = draw_shape(dice, periods);
   const View view(dice, periods);
-  const std::array<Color, 2> colors = draw_colors(dice);
-  const float slope_x = dice.uniform(-0.4f, 0.4f) / kSide, slope_y = dice.uniform(-0.4f, 0.4f) / kSide;  // of the light
-  for (int row = 0; row < kSide; ++row) {
-    for (int column = 0; column < kSide; ++column) {
-      const float share = coverage(kind, shape, view, row, column);
-      const float light = 1.0f + slope_x * static_cast<float>(column - 16) + slope_y * static_cast<float>(row - 16);
-      for (std::size_t c = 0; c < 3; ++c) {
-        pixels[(static_cast<int>(c) * kSide + row) * kSide + column] =
-            light * (colors[1][c] + share * (colors[0][c] - colors[1][c]));
-      }
-    }
+  const float slope_x = dice.uniform(-0.4f, 0.4f) / kSide, slope_y = dice.uniform(-0.4f, 0.4f) / kSide;
+  Plane shares;
+  float sum = 0.0f;
+  for (int i = 0; i < kSide * kSide; ++i) {
+    const int row = i / kSide, column = i % kSide;
+    const float light =
+        slope_x * static_cast<float>(column - kSide / 2) + slope_y * static_cast<float>(row - kSide / 2);
+    shares[static_cast<std::size_t>(i)] = coverage(kind, shape, view, row, column) + light;
+    sum += shares[static_cast<std::size_t>(i)];
+  }
+  for (float& share : shares) share -= sum / (kSide * kSide);
+  return shares;
+}
+
+/// The mean colour is drawn first and kept: it does not betray the class.
+void draw_pattern(const Kind& kind, Dice& dice, float* pixels) {
+  const Plane shares = draw_shares(kind, dice);
+  const Color mean = draw_color(dice, 0.35f, 0.65f), contrast = draw_contrast(dice);
+  for (std::size_t c = 0; c < 3; ++c) {
+    for (const float share : shares) *pixels++ = mean[c] + share * contrast[c];
   }
 }
 
 /// A plain disc that hides a part of the pattern.
 void draw_disc(Dice& dice, float* pixels) {
-  const Color color = draw_color(dice);
+  const Color color = draw_color(dice, 0.1f, 0.9f);
   const Point centre{dice.uniform(0.0f, kSide), dice.uniform(0.0f, kSide)};
-  const float radius = dice.uniform(2.0f, 7.0f);
+  const float radius = dice.uniform(2.0f, 6.0f);
   for (int row = 0; row < kSide; ++row) {
     for (int column = 0; column < kSide; ++column) {
       const float dx = static_cast<float>(column) + 0.5f - centre.x, dy = static_cast<float>(row) + 0.5f - centre.y;
@@ -181,7 +194,7 @@ void draw_disc(Dice& dice, float* pixels) {
 
 void draw_texture(int label, Dice& dice, float* pixels) {
   draw_pattern(kKinds[label], dice, pixels);
-  for (int i = dice.integer(0, 3); i > 0; --i) draw_disc(dice, pixels);
+  for (int i = dice.integer(0, 2); i > 0; --i) draw_disc(dice, pixels);
   const float noise = dice.uniform(0.02f, 0.12f);
   for (int i = 0; i < 3 * kSide * kSide; ++i) pixels[i] += noise * dice.bell();
 }
