@@ -15,6 +15,13 @@ find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(PNG REQUIRED)
 find_package(JPEG)                      # optional: JPEG files in folder: data sets
+find_package(PkgConfig QUIET)
+if(PkgConfig_FOUND)
+  pkg_check_modules(CAIRO QUIET cairo)  # optional: figures as PNG; SVG needs nothing
+endif()
+if(NOT CAIRO_FOUND)
+  message(STATUS "cairo not found: figures as SVG only, no PNG")
+endif()
 find_package(CURL REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(CLI11 REQUIRED)

@@ -7,6 +7,7 @@ namespace covnoise {
 void add_train_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
 void add_runs_command(CLI::App& app);
+void add_theory_command(CLI::App& app);
 void add_info_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_models_command(CLI::App& app);

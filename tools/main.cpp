@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   covnoise::add_runs_command(app);
   covnoise::add_data_command(app);
   covnoise::add_models_command(app);
+  covnoise::add_theory_command(app);
   covnoise::add_info_command(app);
   try {
     app.parse(argc, argv);

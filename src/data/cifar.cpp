@@ -29,11 +29,14 @@ std::int64_t count_records(const std::filesystem::path& path, std::uint64_t reco
   return static_cast<std::int64_t>(size / record);
 }
 
-/// Copies the records of one file to the examples from `first` on.
+/// Copies the records of one file to the examples from `first` to `end`.
 void copy_records(const std::filesystem::path& path, std::uint64_t label_bytes, std::int64_t classes, Dataset& set,
-                  std::int64_t first) {
+                  std::int64_t first, std::int64_t end) {
   const std::string bytes = read_whole_file(path, kLargestFile);
   const std::uint64_t record = label_bytes + kPixels;
+  if (bytes.size() != record * static_cast<std::uint64_t>(end - first)) {
+    throw Error(fmt::format("{}: changed while it was read", path.string()));
+  }
   auto* pixels = set.images.data_ptr<std::uint8_t>() + first * kPixels;
   auto* labels = set.labels.data_ptr<std::int64_t>() + first;
   for (std::uint64_t at = 0; at + record <= bytes.size(); at += record) {
@@ -89,7 +92,8 @@ Dataset read_cifar_binary(const std::vector<std::filesystem::path>& files, std::
   std::vector<std::int64_t> first{0};
   for (const auto& file : files) first.push_back(first.back() + count_records(file, label_bytes + kPixels));
   Dataset set = empty_set(first.back());
-  for (std::size_t i = 0; i < files.size(); ++i) copy_records(files[i], label_bytes, classes, set, first[i]);
+  for (std::size_t i = 0; i < files.size(); ++i)
+    copy_records(files[i], label_bytes, classes, set, first[i], first[i + 1]);
   return set;
 }
 

@@ -3,6 +3,7 @@
 #include "covnoise/ops/philox.h"
 
 #include <ATen/Dispatch.h>
+#include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>

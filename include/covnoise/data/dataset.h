@@ -35,7 +35,7 @@ DataSource load_data(const std::string& name, const DataOptions& options);
 std::vector<std::string> data_names();
 
 /// Mean and standard deviation of each channel of uint8 images [N, C, H, W] scaled to [0, 1]. The sums are integers, so
-/// the result does not depend on threads or order.
+/// the result does not depend on threads or order. A constant channel gets the standard deviation 1.
 struct ChannelStatistics {
   std::vector<double> mean, std;
 };

@@ -38,7 +38,7 @@ class Schedule {
   std::int64_t total_steps_ = 0;
   enum class Decay { kConstant, kStep, kCosine } decay_kind_ = Decay::kStep;
   double warmup_ = 0, decay_ = 1;
-  std::vector<double> milestones_;
+  std::vector<std::int64_t> milestones_;  ///< epochs
 };
 
 /// A time in a recipe as an epoch: from 1 on it is one; below, it is that fraction of the training, in whole epochs

@@ -1,0 +1,77 @@
+#include "covnoise/core/csv.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/core/file.h"
+
+#include <ATen/ops/from_blob.h>
+#include <c10/util/Exception.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+
+namespace covnoise {
+namespace {
+
+std::string quoted(const std::string& cell) {
+  if (cell.find_first_of(",\"\n") == std::string::npos) return cell;
+  std::string text = "\"";
+  for (const char c : cell) text += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return text + "\"";
+}
+
+/// False where a word is not a number.
+bool parse_numbers(std::string line, std::vector<double>& out) {
+  for (char& c : line) c = c == ',' || c == ';' ? ' ' : c;
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    char* end = nullptr;
+    out.push_back(std::strtod(word.c_str(), &end));
+    if (*end != '\0') return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+CsvTable::CsvTable(const std::vector<std::string>& header) : columns_(header.size()) { add_row(header); }
+
+void CsvTable::add_row(const std::vector<std::string>& cells) {
+  TORCH_INTERNAL_ASSERT(cells.size() == columns_, "a CSV row of ", cells.size(), " cells, ", columns_, " columns");
+  for (std::size_t i = 0; i < cells.size(); ++i) text_ += (i == 0 ? "" : ",") + quoted(cells[i]);
+  text_ += '\n';
+}
+
+void CsvTable::write(const std::filesystem::path& path) const { write_file_synced(path, text_); }
+
+at::Tensor read_csv_matrix(const std::filesystem::path& path) {
+  std::istringstream lines(read_file(path));
+  std::vector<double> values;
+  std::size_t columns = 0;
+  std::int64_t rows = 0;
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.find_first_not_of(" \t\r,;") == std::string::npos || line[0] == '#') continue;
+    std::vector<double> row;
+    if (!parse_numbers(line, row)) {
+      if (number == 1) continue;  // column names
+      throw Error(
+          fmt::format("{}, line {}: not a number; each line must hold one row of the matrix", path.string(), number));
+    }
+    if (columns == 0) columns = row.size();
+    if (row.size() != columns) {
+      throw Error(
+          fmt::format("{}, line {}: {} numbers, the rows before have {}", path.string(), number, row.size(), columns));
+    }
+    for (const double value : row) {
+      if (!std::isfinite(value)) throw Error(fmt::format("{}, line {}: a value is not finite", path.string(), number));
+    }
+    values.insert(values.end(), row.begin(), row.end());
+    ++rows;
+  }
+  if (rows == 0) throw Error(fmt::format("{}: no numbers in this file", path.string()));
+  return at::from_blob(values.data(), {rows, static_cast<std::int64_t>(columns)}, at::kDouble).clone();
+}
+
+}  // namespace covnoise

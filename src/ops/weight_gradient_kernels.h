@@ -1,0 +1,59 @@
+#pragma once
+#include <cstdint>
+
+// The vector kernels of ops/weight_gradient.h. No torch and no standard templates here: the files that include this are
+// compiled for other instruction sets, and code they share with the rest must not be emitted from there.
+namespace covnoise::weight_gradient {
+
+/// Where one tile walks over the packed operands: output positions (height x width) of examples of groups. Steps in
+/// elements; groups follow each other as examples do; the step of dz from one column to the next is the panel's width.
+struct Walk {
+  std::int64_t groups, examples, height, width;
+  std::int64_t dz_example, dz_row;
+  std::int64_t x_example, x_row, x_column;
+};
+
+/// A panel is a strip of output channels, the vector dimension of a tile: two vectors, one, or half of one.
+enum PanelKind { kTwoVectors, kOneVector, kHalfVector, kPanelKinds };
+
+/// Rows of a tile are input channels (or neighbouring columns of them), broadcast against the panel.
+constexpr int kMaxRows = 8;
+
+/// The inner loops for one instruction set. For a tile of `rows` x panel width, with acc = sum over positions of
+/// x[row] * dz[lane]:
+template <typename T>
+struct Kernels {
+  int lanes;       ///< of one vector
+  int half_lanes;  ///< of half a vector; equal to `lanes` where there are no halves
+
+  /// After each group of examples: sums += acc, squares += acc^2.
+  using SquareTile = void (*)(const Walk& walk, const T* dz, const T* x, T* sums, T* squares);
+  SquareTile square_tile[kPanelKinds][kMaxRows + 1];
+  int square_rows[kPanelKinds];  ///< the most rows of a tile whose accumulators, sums and squares fit the registers
+
+  /// part += acc, over all groups.
+  using SumTile = void (*)(const Walk& walk, const T* dz, const T* x, T* part);
+  SumTile sum_tile[kPanelKinds][kMaxRows + 1];
+  int sum_rows[kPanelKinds];
+
+  /// sums += part, squares += part^2, part = 0.
+  void (*flush)(std::int64_t count, T* part, T* sums, T* squares);
+
+  /// `planes` transposed pieces: packed[j * width + row] = source[row * stride + j] for j < count, row < rows, zero in
+  /// rows <= row < width; squared if asked. Source and packed advance by their steps from piece to piece.
+  struct Interleave {
+    std::int64_t planes, source_step, packed_step;
+    std::int64_t rows, stride, count, width;
+    bool square;
+  };
+  void (*interleave)(const Interleave& shape, const T* source, T* packed);
+};
+
+template <typename T>
+const Kernels<T>& portable_kernels();
+template <typename T>
+const Kernels<T>& avx2_kernels();
+template <typename T>
+const Kernels<T>& avx512_kernels();
+
+}  // namespace covnoise::weight_gradient

@@ -1,0 +1,220 @@
+#include "plot/layers.h"
+
+#include "plot/contour.h"
+#include "plot/text_width.h"
+#include "plot/theme.h"
+
+#include <algorithm>
+#include <map>
+
+namespace covnoise::plot {
+namespace {
+
+template <class Series>
+using HasStyle = decltype(std::declval<Series&>().style);
+
+class ColorChooser {
+ public:
+  template <class Series, class = HasStyle<Series>>
+  void operator()(Series& series) {
+    if (series.style.color >= 0) {
+      chosen_.emplace(series.name, series.style.color);
+    } else if (series.name.empty()) {
+      series.style.color = kGray;
+    } else {
+      const auto [found, added] = chosen_.emplace(series.name, next_ % kColors);
+      if (added) ++next_;
+      series.style.color = found->second;
+    }
+  }
+  void operator()(Contours&) {}
+  void operator()(Note&) {}
+
+ private:
+  std::map<std::string, int> chosen_;
+  int next_ = 0;
+};
+
+/// The corners of one marker of radius 1.
+Polyline marker_shape(Marker marker) {
+  switch (marker) {
+    case Marker::kSquare:
+      return {{-0.9, -0.9}, {0.9, -0.9}, {0.9, 0.9}, {-0.9, 0.9}};
+    case Marker::kTriangle:
+      return {{0, -1.15}, {1.05, 0.8}, {-1.05, 0.8}};
+    case Marker::kDiamond:
+      return {{0, -1.25}, {1.25, 0}, {0, 1.25}, {-1.25, 0}};
+    case Marker::kCross:
+      return {{-1.1, -0.5}, {-0.5, -1.1}, {0, -0.55}, {0.5, -1.1}, {1.1, -0.5}, {0.55, 0},
+              {1.1, 0.5},   {0.5, 1.1},   {0, 0.55},  {-0.5, 1.1}, {-1.1, 0.5}, {-0.55, 0}};
+    default:
+      return {};
+  }
+}
+
+class Painter {
+ public:
+  Painter(Canvas& canvas, const View& view) : canvas_(canvas), view_(view) {
+    for (const auto& layer : view.panel->layers) groups_ += std::holds_alternative<Bars>(layer) ? 1 : 0;
+  }
+
+  void operator()(const Line& line) {
+    if (!line.low.empty()) {
+      Polyline band;
+      for (std::size_t i = 0; i < line.low.size(); ++i) band.push_back(shown(line.x[i], line.low[i]));
+      for (std::size_t i = line.high.size(); i-- > 0;) band.push_back(shown(line.x[i], line.high[i]));
+      canvas_.path({band}, true, {color_of(line.style).faded(0.18), std::nullopt});
+    }
+    std::vector<Polyline> pieces(1);
+    for (std::size_t i = 0; i < line.y.size(); ++i) {
+      if (visible(line.x[i], line.y[i])) {
+        pieces.back().push_back(view_.map(line.x[i], line.y[i]));
+      } else if (!pieces.back().empty()) {
+        pieces.emplace_back();
+      }
+    }
+    canvas_.path(pieces, false, stroke(line.style));
+    if (line.style.marker == Marker::kAuto || line.style.marker == Marker::kNone) return;
+    for (const auto& piece : pieces) draw_markers(canvas_, piece, line.style);
+  }
+
+  void operator()(const Points& points) {
+    Polyline centers;
+    for (std::size_t i = 0; i < points.x.size(); ++i) {
+      if (!visible(points.x[i], points.y[i])) continue;
+      centers.push_back(view_.map(points.x[i], points.y[i]));
+      if (i < points.error.size()) error_bar(points.x[i], points.y[i], points.error[i], color_of(points.style));
+    }
+    draw_markers(canvas_, centers, points.style);
+  }
+
+  void operator()(const Bars& bars) {
+    const double width = 0.8 / groups_;
+    const bool log = view_.panel->y.scale == Scale::kLog;
+    const double base = log ? view_.ranges.y.min : std::clamp(0.0, view_.ranges.y.min, view_.ranges.y.max);
+    const double dark = view_.panel->y.scale == Scale::kLog ? 0.9 : 0.85;
+    for (std::size_t i = 0; i < bars.values.size(); ++i) {
+      const double center = static_cast<double>(i) - 0.4 + (group_ + 0.5) * width;
+      if (!visible(center, bars.values[i])) continue;
+      const double left = view_.x(center - 0.45 * width), right = view_.x(center + 0.45 * width);
+      const double top = view_.y(bars.values[i]), bottom = view_.y(base);
+      canvas_.rectangle({left, std::min(top, bottom), right - left, std::abs(bottom - top)}, 0,
+                        {color_of(bars.style).faded(dark), std::nullopt});
+      double above = bars.values[i];
+      if (i < bars.error.size()) {
+        error_bar(center, bars.values[i], bars.error[i], kInk);
+        above += bars.error[i];
+      }
+      if (i >= bars.labels.size()) continue;
+      canvas_.text({view_.x(center), std::min(view_.y(above), bottom) - 5}, bars.labels[i],
+                   {kTickSize, kInk, Anchor::kMiddle});
+    }
+    ++group_;
+  }
+
+  void operator()(const Contours& contours) {
+    const std::size_t count = contours.levels.size();
+    const Point low = view_.map(contours.x.front(), contours.y.front()),
+                high = view_.map(contours.x.back(), contours.y.back());
+    if (contours.filled) canvas_.rectangle({low.x, high.y, high.x - low.x, low.y - high.y}, 0, {tint(1), std::nullopt});
+    for (std::size_t k = count; k-- > 0;) {
+      auto loops = contour_loops(contours, contours.levels[k]);
+      for (auto& loop : loops) {
+        for (auto& point : loop) point = view_.map(point.x, point.y);
+      }
+      Paint paint{std::nullopt, Stroke{{140, 152, 168}, 0.7}};
+      if (contours.filled) paint.fill = tint(static_cast<double>(k) / static_cast<double>(count));
+      canvas_.path(loops, true, paint);
+    }
+  }
+
+  void operator()(const Ellipse& ellipse) {
+    // The Cholesky factor of the covariance maps the circle to the ellipse.
+    const double a = std::sqrt(ellipse.covariance[0]), b = a > 0 ? ellipse.covariance[1] / a : 0;
+    const double c = std::sqrt(std::max(0.0, ellipse.covariance[2] - b * b));
+    Polyline outline;
+    for (int i = 0; i < 90; ++i) {
+      const double angle = i * (2 * 3.14159265358979323846 / 90);
+      const double u = ellipse.radius * std::cos(angle), v = ellipse.radius * std::sin(angle);
+      outline.push_back(view_.map(ellipse.center[0] + a * u, ellipse.center[1] + b * u + c * v));
+    }
+    canvas_.path({outline}, true, stroke(ellipse.style));
+  }
+
+  void operator()(const Rule& rule) {
+    const Rect& area = view_.area;
+    std::vector<Polyline> lines;
+    if (rule.y) lines.push_back({{area.x, view_.y(*rule.y)}, {area.right(), view_.y(*rule.y)}});
+    if (rule.x) lines.push_back({{view_.x(*rule.x), area.y}, {view_.x(*rule.x), area.bottom()}});
+    canvas_.path(lines, false, stroke(rule.style));
+  }
+
+  void operator()(const Note& note) {
+    const double width = text_width(note.text, kTickSize);
+    Point at = view_.map(note.x, note.y);
+    at.x = at.x + 6 + width > view_.area.right() ? at.x - 6 - width : at.x + 6;
+    canvas_.text({at.x, at.y - 5}, note.text, {kTickSize, kInk});
+  }
+
+ private:
+  static Paint stroke(const Style& style) {
+    return {std::nullopt, Stroke{color_of(style), style.width, dash_of(style)}};
+  }
+  /// White for the lowest band to a soft blue for the highest: coloured points stay readable on all of them.
+  static Color tint(double fraction) {
+    const auto mix = [&](int from, int to) { return static_cast<int>(std::lround(from + fraction * (to - from))); };
+    return {mix(255, 203), mix(255, 217), mix(255, 234)};
+  }
+  bool visible(double x, double y) const {
+    return std::isfinite(x) && std::isfinite(y) && (view_.panel->x.scale == Scale::kLinear || x > 0) &&
+           (view_.panel->y.scale == Scale::kLinear || y > 0);
+  }
+  /// A point of a band: what a logarithmic axis cannot show lies below its end.
+  Point shown(double x, double y) const {
+    return view_.map(x, view_.panel->y.scale == Scale::kLog ? std::max(y, view_.ranges.y.min * 1e-3) : y);
+  }
+  void error_bar(double x, double y, double error, Color color) {
+    const Point high = shown(x, y + error), low = shown(x, y - error);
+    canvas_.path({{high, low}, {{high.x - 3, high.y}, {high.x + 3, high.y}}, {{low.x - 3, low.y}, {low.x + 3, low.y}}},
+                 false, {std::nullopt, Stroke{color, 1.2}});
+  }
+
+  Canvas& canvas_;
+  const View& view_;
+  int groups_ = 0;
+  double group_ = 0;
+};
+
+}  // namespace
+
+Figure with_colors(Figure figure) {
+  ColorChooser shared;
+  for (auto& panel : figure.panels) {
+    ColorChooser own;
+    for (auto& layer : panel.layers) std::visit([&](auto& l) { (figure.shared_legend ? shared : own)(l); }, layer);
+  }
+  return figure;
+}
+
+void draw_layers(Canvas& canvas, const View& view) {
+  Painter painter(canvas, view);
+  for (const auto& layer : view.panel->layers) std::visit(painter, layer);
+}
+
+void draw_markers(Canvas& canvas, const Polyline& centers, const Style& style) {
+  // A thin white rim keeps neighbours apart; clouds of small translucent points do without.
+  const bool cloud = style.opacity < 1;
+  const Paint paint{color_of(style), cloud ? std::nullopt : std::optional<Stroke>(Stroke{kCard, 0.6})};
+  const Marker marker = marker_of(style);
+  if (marker == Marker::kNone || centers.empty()) return;
+  if (marker == Marker::kCircle) return canvas.circles(centers, style.size, paint);
+  std::vector<Polyline> shapes;
+  for (const auto& center : centers) {
+    Polyline shape = marker_shape(marker);
+    for (auto& point : shape) point = {center.x + style.size * point.x, center.y + style.size * point.y};
+    shapes.push_back(std::move(shape));
+  }
+  for (const auto& shape : shapes) canvas.path({shape}, true, paint);
+}
+
+}  // namespace covnoise::plot

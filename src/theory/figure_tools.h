@@ -1,0 +1,18 @@
+#pragma once
+#include "covnoise/plot/figure.h"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <functional>
+
+namespace covnoise::theory {
+
+/// A function on a grid with lines of equal height at evenly spaced square roots: a quadratic's are evenly spaced
+/// ellipses.
+plot::Contours contours_of(const std::function<double(double, double)>& function, std::array<double, 2> x_range,
+                           std::array<double, 2> y_range, int levels);
+
+void write_json(const std::filesystem::path& path, const nlohmann::ordered_json& json);
+
+}  // namespace covnoise::theory

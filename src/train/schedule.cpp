@@ -1,0 +1,90 @@
+#include "covnoise/train/schedule.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "covnoise/core/error.h"
+
+namespace covnoise {
+namespace {
+
+constexpr double kPi = 3.14159265358979323846;
+
+double in_epochs(double setting, std::int64_t epochs) {
+  return setting < 1 ? setting * static_cast<double>(epochs) : setting;
+}
+
+}  // namespace
+
+std::int64_t epoch_of_setting(double setting, std::int64_t epochs) {
+  // The small number mends products such as 0.29 * 100 = 28.999999999999996.
+  const auto epoch = std::floor(std::min(in_epochs(setting, epochs), 1e9) + 1e-9);
+  return static_cast<std::int64_t>(setting > 0 ? std::max(epoch, 1.0) : epoch);
+}
+
+Schedule::Schedule(const Config& config, std::int64_t train_examples) {
+  const auto& train = config.train;
+  Epoch now{train.batch, 0, 0, train.lr};
+  auto change = train.batch_schedule.begin();
+  for (std::int64_t epoch = 0; epoch < train.epochs; ++epoch) {
+    for (; change != train.batch_schedule.end() && epoch_of_setting(change->epoch, train.epochs) <= epoch; ++change) {
+      now.batch = change->batch;
+      now.base_lr = change->lr;
+    }
+    TORCH_CHECK(now.base_lr > 0, "the schedule needs a rate above 0 at epoch ", epoch);
+    if (now.batch > train_examples) {
+      throw Error(
+          fmt::format("a batch of {} examples at epoch {} is larger than the training set of {}; lower "
+                      "train.batch or train.batch_schedule",
+                      now.batch, epoch, train_examples));
+    }
+    now.steps = train_examples / now.batch;
+    now.first_step = total_steps_;
+    total_steps_ += now.steps;
+    epochs_.push_back(now);
+  }
+  decay_kind_ = train.schedule == "step"     ? Decay::kStep
+                : train.schedule == "cosine" ? Decay::kCosine
+                                             : Decay::kConstant;
+  warmup_ = in_epochs(train.warmup, train.epochs);
+  decay_ = train.decay;
+  for (const double milestone : train.milestones) milestones_.push_back(epoch_of_setting(milestone, train.epochs));
+}
+
+std::int64_t Schedule::epoch_of(std::int64_t step) const {
+  TORCH_CHECK(0 <= step && step < total_steps_, "step ", step, " is not one of ", total_steps_);
+  const auto after = std::upper_bound(epochs_.begin(), epochs_.end(), step,
+                                      [](std::int64_t s, const Epoch& epoch) { return s < epoch.first_step; });
+  return after - epochs_.begin() - 1;
+}
+
+double Schedule::position(std::int64_t step) const {
+  const std::int64_t epoch = epoch_of(step);
+  return static_cast<double>(epoch) +
+         static_cast<double>(step - first_step(epoch)) / static_cast<double>(steps_per_epoch(epoch));
+}
+
+double Schedule::fraction(std::int64_t step) const { return position(step) / static_cast<double>(epochs()); }
+
+/// Warm-up: (epochs at the end of the step) / warmup, so that the first step moves and the last one of the warm-up has
+/// the full rate. Cosine: (1 + cos(pi t)) / 2, t = 0 at the end of the warm-up and 1 at the end of the training.
+double Schedule::factor(std::int64_t step) const {
+  const std::int64_t epoch = epoch_of(step);
+  const double start = position(step), end = start + 1.0 / static_cast<double>(steps_per_epoch(epoch));
+  const double warm = warmup_ > 0 ? std::min(1.0, end / warmup_) : 1.0;
+  double decayed = 1;
+  if (decay_kind_ == Decay::kStep) {
+    decayed =
+        std::pow(decay_, std::count_if(milestones_.begin(), milestones_.end(), [&](auto m) { return m <= epoch; }));
+  } else if (decay_kind_ == Decay::kCosine && start > warmup_) {
+    decayed = 0.5 * (1 + std::cos(kPi * (start - warmup_) / (static_cast<double>(epochs()) - warmup_)));
+  }
+  return warm * decayed;
+}
+
+double Schedule::lr(std::int64_t step) const { return base_lr(epoch_of(step)) * factor(step); }
+
+}  // namespace covnoise

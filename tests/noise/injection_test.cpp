@@ -1,0 +1,88 @@
+#include "covnoise/noise/injection.h"
+
+#include "covnoise/core/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace covnoise {
+namespace {
+
+InjectionOptions diagonal() {
+  InjectionOptions options;
+  options.structure = "diag-fisher";
+  return options;
+}
+
+StepContext context(std::int64_t batch = 4096) {
+  StepContext context;
+  context.batch = batch;
+  context.lr = 1.6;
+  context.momentum = 0.9;
+  return context;
+}
+
+TEST(Injection, ScaleMakesUpForTheMissingNoise) {
+  // C / M_L + s^2 C = C / M_S.
+  const double s = Injection(diagonal()).scale(context());
+  EXPECT_NEAR(1.0 / 4096 + s * s, 1.0 / 128, 1e-15);
+}
+
+TEST(Injection, StopsAfterItsFractionAndNeedsNothingThen) {
+  const Injection injection(diagonal());
+  StepContext late = context();
+  late.fraction = 0.25;
+  EXPECT_EQ(injection.scale(late), 0);
+  EXPECT_EQ(injection.needs(late).squares, Squares::kNone);
+  EXPECT_EQ(injection.needs(context()).squares, Squares::kExact);
+  EXPECT_EQ(injection.scale(context(128)), 0);  // a small batch lacks nothing
+}
+
+TEST(Injection, MatchedScaleIsTheFormulasAtTheSmallRateAndNothingAtTheScaledOne) {
+  auto options = diagonal();
+  options.match = true;
+  options.match_lr = 0.1;
+  options.placement = Placement::kGradient;
+  StepContext step = context();
+  step.lr = 0.1;
+  EXPECT_NEAR(Injection(options).scale(step), Injection(diagonal()).scale(context()), 1e-12);
+  step.lr = 3.2;
+  EXPECT_NEAR(Injection(options).scale(step), 0, 1e-9);
+  step.lr = 0.01;  // warm-up: held at the formula's
+  EXPECT_NEAR(Injection(options).scale(step), Injection(diagonal()).scale(context()), 1e-12);
+}
+
+TEST(Injection, MatchedTemperatureIsTheSmallBatchs) {
+  for (const auto placement : {Placement::kGradient, Placement::kUpdate}) {
+    auto options = diagonal();
+    options.match = true;
+    options.match_lr = 0.1;
+    options.placement = placement;
+    const StepContext step = context();  // rate 1.6, half of linear scaling
+    const double large = step.lr / (1 - step.momentum) / static_cast<double>(step.batch);
+    EXPECT_NEAR(large + Injection(options).noise_temperature(step), 0.1 / 0.1 / 128, 1e-12);
+  }
+}
+
+TEST(Injection, SigmaAloneScalesIsotropicNoise) {
+  auto options = diagonal();
+  options.structure = "isotropic";
+  EXPECT_EQ(Injection(options).scale(context()), 1);
+  EXPECT_EQ(Injection(options).scale(context(64)), 1);
+}
+
+TEST(Injection, RefusesARefreshOfDraws) {
+  for (const std::string structure : {"full-fisher", "true-fisher", "diag-fisher"}) {
+    auto options = diagonal();
+    options.structure = structure;
+    options.refresh = 7;
+    if (structure == "diag-fisher") options.structure_options.estimator = "signs";
+    EXPECT_THAT([&] { Injection injection(options); },
+                ::testing::ThrowsMessage<Error>(::testing::HasSubstr("noise.refresh = 7")));
+  }
+}
+
+}  // namespace
+}  // namespace covnoise

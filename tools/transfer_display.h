@@ -1,0 +1,29 @@
+#pragma once
+#include "covnoise/data/catalog.h"
+
+#include <chrono>
+#include <string>
+
+namespace covnoise {
+
+/// Shows a download: a bar that moves on a terminal, else one line at the beginning, each further tenth, and the end.
+class TransferDisplay {
+ public:
+  TransferDisplay();
+  void show(const FetchEvent& event);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void show_bytes(const FetchEvent& event);
+  void draw_bar(const FetchEvent& event);
+  void end_bar();
+
+  bool terminal_;
+  bool bar_open_ = false;
+  std::uint64_t begin_ = 0;   // bytes that were there when this download began
+  std::uint64_t tenths_ = 0;  // last one printed
+  Clock::time_point started_{}, drawn_{};
+};
+
+}  // namespace covnoise
