@@ -21,7 +21,9 @@ void expect_equals(const Subject& ours, Theirs theirs, double tolerance) {
   EXPECT_TRUE(close(ours.forward(ours.x), theirs(ours.x), tolerance));
   EXPECT_TRUE(close(g.x, x.grad(), tolerance));
   EXPECT_TRUE(close(g.weight, theirs->weight.grad(), tolerance));
-  if (ours.bias().defined()) EXPECT_TRUE(close(g.bias, theirs->bias.grad(), tolerance));
+  if (ours.bias().defined()) {
+    EXPECT_TRUE(close(g.bias, theirs->bias.grad(), tolerance));
+  }
 }
 
 class Layers : public ::testing::TestWithParam<at::ScalarType> {

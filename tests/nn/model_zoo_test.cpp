@@ -86,7 +86,9 @@ TEST_P(EveryModel, PassesTheGhostBatchOn) {
       EXPECT_EQ(layer->ghost_batch(), 2);
     }
   EXPECT_EQ(found, model_info(GetParam()).batch_statistics);
-  if (found) EXPECT_THROW(model->forward(torch::randn({3, 3, 32, 32})), c10::Error);
+  if (found) {
+    EXPECT_THROW(model->forward(torch::randn({3, 3, 32, 32})), c10::Error);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Names, EveryModel,

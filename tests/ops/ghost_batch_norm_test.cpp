@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "ops/ghost_batch_norm_kernel.h"
+
 namespace covnoise {
 namespace {
 
@@ -116,6 +118,35 @@ TEST(GhostBatchNormStatistics, TakeImagesInAnyMemoryLayout) {
   const auto y = std::get<0>(ghost_batch_norm(x, one, one, mean, var, 2, 0.1, kEps));
   const auto last = x.contiguous(at::MemoryFormat::ChannelsLast);
   EXPECT_TRUE(at::equal(y, std::get<0>(ghost_batch_norm(last, one, one, mean, var, 2, 0.1, kEps))));
+}
+
+// Every instruction set this processor has, not only the one the operator takes.
+TEST(GhostBatchNormKernels, AgreeWithThePortableOnes) {
+  constexpr std::int64_t kExamples = 4, kChannels = 3, kPositions = 70;
+  const ghost_norm::Shape shape{kExamples, kChannels, kPositions};
+  torch::manual_seed(5);
+  const auto x = torch::randn({kExamples, kChannels, kPositions}), one = torch::ones({kChannels});
+  const auto run = [&](const ghost_norm::KernelTable& table) {
+    auto y = torch::zeros_like(x), mean = torch::zeros({kChannels}), rstd = torch::zeros({kChannels});
+    double means[kChannels], variances[kChannels];
+    ghost_norm::ChannelSums sums[kChannels];
+    const auto data = [](const at::Tensor& tensor) { return tensor.data_ptr<float>(); };
+    table.for_float.forward(shape,
+                            {data(x), data(one), data(one), data(y), data(mean), data(rstd), means, variances, kEps}, 0,
+                            kChannels, sums);
+    auto dx = torch::zeros_like(x), dweight = torch::zeros({kExamples, kChannels}), dbias = torch::zeros_like(dweight);
+    table.for_float.backward(
+        shape, {data(y), data(x), data(one), data(mean), data(rstd), data(dx), data(dweight), data(dbias)}, 0,
+        kChannels, sums);
+    return at::cat({y.flatten(), dx.flatten(), dweight.flatten(), dbias.flatten()});
+  };
+  const auto portable = run(ghost_norm::kPortableKernels);
+  if (__builtin_cpu_supports("avx2")) {
+    EXPECT_TRUE(at::allclose(run(ghost_norm::kAvx2Kernels), portable, 1e-5, 1e-5));
+  }
+  if (__builtin_cpu_supports("avx512f")) {
+    EXPECT_TRUE(at::allclose(run(ghost_norm::kAvx512Kernels), portable, 1e-5, 1e-5));
+  }
 }
 
 TEST(GhostBatchNormArguments, RefusesABatchThatIsNotWholeGhostBatches) {
