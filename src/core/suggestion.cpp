@@ -26,7 +26,8 @@ std::string unknown_name(std::string_view kind, std::string_view name, const std
     return edit_distance(name, a) < edit_distance(name, b);
   });
   std::string hint;
-  if (closest != known.end() && edit_distance(name, *closest) <= std::max<int>(1, static_cast<int>(name.size()) * 2 / 5)) {
+  if (closest != known.end() &&
+      edit_distance(name, *closest) <= std::max<int>(1, static_cast<int>(name.size()) * 2 / 5)) {
     hint = fmt::format(" (did you mean {}?)", *closest);
   }
   return fmt::format("unknown {} {}{}; known: {}", kind, name, hint, fmt::join(known, ", "));

@@ -1,5 +1,6 @@
 #include "covnoise/train/checkpoint.h"
 
+#include <c10/util/Exception.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <stdio.h>

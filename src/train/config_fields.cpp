@@ -110,6 +110,7 @@ std::string text_of(const BatchChange& change) {
 template <typename T>
 std::string text_of(const std::vector<T>& values) {
   std::vector<std::string> texts;
+  texts.reserve(values.size());
   for (const auto& value : values) texts.push_back(text_of(value));
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }

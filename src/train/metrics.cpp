@@ -1,5 +1,6 @@
 #include "covnoise/train/metrics.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -79,6 +80,10 @@ std::vector<Json> whole_records(const fs::path& path, std::optional<std::int64_t
 }  // namespace
 
 struct MetricsWriter::Files {
+  explicit Files(const RunFolder& run)
+      : jsonl(run.metrics(), OutputFile::Mode::kAppend),
+        csv(run.metrics_csv(), OutputFile::Mode::kAppend),
+        events(run.events(), OutputFile::Mode::kAppend) {}
   OutputFile jsonl, csv, events;
 };
 
@@ -121,8 +126,7 @@ MetricsWriter::MetricsWriter(const fs::path& run_folder, std::optional<std::int6
   write_file_synced(run.metrics(), jsonl);
   write_file_synced(run.metrics_csv(), csv);
   write_file_synced(run.events(), events);
-  const auto append = OutputFile::Mode::kAppend;
-  files_.reset(new Files{{run.metrics(), append}, {run.metrics_csv(), append}, {run.events(), append}});
+  files_ = std::make_unique<Files>(run);
 }
 
 MetricsWriter::~MetricsWriter() = default;

@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-using ::testing::UnorderedElementsAre;
 
 void no_warning(const std::string& text) { ADD_FAILURE() << text; }
 

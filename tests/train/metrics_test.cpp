@@ -54,7 +54,7 @@ class EventReader {
   std::string record() {
     const auto length = number<std::uint64_t>(bytes_, position_);
     EXPECT_EQ(unmasked(number<std::uint32_t>(bytes_, position_ + 8)), crc32c(bytes_.substr(position_, 8)));
-    const std::string data = bytes_.substr(position_ + 12, length);
+    std::string data = bytes_.substr(position_ + 12, length);
     EXPECT_EQ(data.size(), length);
     EXPECT_EQ(unmasked(number<std::uint32_t>(bytes_, position_ + 12 + length)), crc32c(data));
     position_ += 16 + length;

@@ -1,5 +1,6 @@
 #include "covnoise/train/schedule.h"
 
+#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
