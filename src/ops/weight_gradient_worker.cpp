@@ -222,9 +222,12 @@ void unpack_part(const Plan& plan, const Part& part, const T* packed, T* weight)
   const Convolution& c = plan.convolution;
   const std::int64_t row_size = c.channels * c.kernel();
   T* first = weight + (part.group * c.outputs + part.first_output) * row_size + part.first_channel * c.kernel();
+  // Some blocks of channels at a time: enough to fill cache lines of the weight, few enough to stay in the first-level
+  // cache over the outputs of a panel.
+  const std::int64_t step = kMaxRows * c.kernel() * std::max<std::int64_t>(1, 16 / c.kernel());
   for (const Panel& panel : part.panels)
-    for (const ChannelBlock& block : part.blocks) {  // a block's rows stay in the first-level cache over its outputs
-      const std::int64_t begin = block.first * c.kernel(), end = begin + block.count * c.kernel();
+    for (std::int64_t begin = 0; begin < part.rows; begin += step) {
+      const std::int64_t end = std::min(begin + step, part.rows);
       const T* packed_panel = packed + panel.offset * part.rows;
       for (std::int64_t lane = 0; lane < panel.count; ++lane)
         for (std::int64_t row = begin; row < end; ++row)
