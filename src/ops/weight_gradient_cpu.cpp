@@ -46,40 +46,33 @@ struct Operation {
   bool square_operands;
   T *sums, *squares;
 
-  /// One slice: a task's packed sums and squares go straight to where they belong.
-  void run_whole() const {
+  void run_parts() const {
     run_tasks(plan.parts.size(), [this] {
-      return [this, worker = Worker<T>(plan, kernels, x, dz, square_operands),
-              packed = std::vector<T>()](std::int64_t task) mutable {
-        const Part& part = plan.parts[task];
-        packed.assign(2 * part.size(), T(0));
-        worker.run(part, 0, packed.data(), packed.data() + part.size());
-        unpack_part<T>(plan, part, packed.data(), sums);
-        unpack_part<T>(plan, part, packed.data() + part.size(), squares);
+      return [this, worker = Worker<T>(plan, kernels, x, dz, square_operands)](std::int64_t task) mutable {
+        worker.run_part(plan.parts[task], sums, squares);
       };
     });
   }
 
   /// Slices have packed sums and squares of their own, [slices][2][packed size], which are added up in order.
-  void run_slices() const {
-    std::vector<T> slices(plan.slices * 2 * plan.packed_size);
+  void run_slices(T* slices) const {
     run_tasks(plan.parts.size() * plan.slices, [&] {
       return [&, worker = Worker<T>(plan, kernels, x, dz, square_operands)](std::int64_t task) mutable {
         const std::int64_t slice = task % plan.slices;
         const Part& part = plan.parts[task / plan.slices];
-        T* packed = slices.data() + slice * 2 * plan.packed_size + part.offset;
-        worker.run(part, slice, packed, packed + plan.packed_size);
+        T* packed = slices + slice * 2 * plan.packed_size + part.offset;
+        worker.run_slice(part, slice, packed, packed + plan.packed_size);
       };
     });
     at::parallel_for(0, 2 * plan.packed_size, 4096, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t slice = 1; slice < plan.slices; ++slice) {
-        const T* other = slices.data() + slice * 2 * plan.packed_size;
+        const T* other = slices + slice * 2 * plan.packed_size;
         for (std::int64_t i = begin; i < end; ++i) slices[i] += other[i];
       }
     });
     for (const Part& part : plan.parts) {
-      unpack_part<T>(plan, part, slices.data() + part.offset, sums);
-      unpack_part<T>(plan, part, slices.data() + plan.packed_size + part.offset, squares);
+      unpack_part<T>(plan, part, slices + part.offset, sums);
+      unpack_part<T>(plan, part, slices + plan.packed_size + part.offset, squares);
     }
   }
 };
@@ -112,7 +105,9 @@ std::tuple<at::Tensor, at::Tensor> gradient_squares(const Convolution& convoluti
                                         square_operands,
                                         sums.data_ptr<scalar_t>(),
                                         squares.data_ptr<scalar_t>()};
-    plan.slices == 1 ? operation.run_whole() : operation.run_slices();
+    if (plan.slices == 1) return operation.run_parts();
+    const at::Tensor slices = at::empty({plan.slices, 2, plan.packed_size}, x.options());
+    operation.run_slices(slices.data_ptr<scalar_t>());
   });
   return {sums, squares};
 }

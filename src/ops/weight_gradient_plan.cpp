@@ -88,6 +88,7 @@ Plan make_plan(const Convolution& c, std::int64_t examples_per_group, int lanes,
   Plan plan{};
   plan.convolution = c;
   plan.examples_per_group = examples_per_group;
+  plan.slices = 1;
   // Fewer channels than a tile has rows: take neighbouring columns as rows too. They must be neighbours in memory.
   plan.wide_rows = c.channels < kMaxRows && c.kernel_width > 1 && c.dilation_width == 1;
   // Both operands of a part are packed for it alone, so parts are large; large kernels make the weight large enough.
@@ -102,7 +103,7 @@ Plan make_plan(const Convolution& c, std::int64_t examples_per_group, int lanes,
       }
   const std::int64_t parts = plan.parts.size();
   const std::int64_t affordable = std::min(divide_up(kTasks, parts), kPartialWeights / plan.packed_size);
-  plan.slices = std::max<std::int64_t>(1, std::min(affordable, plan.example_groups()));
+  while (2 * plan.slices <= std::min(affordable, plan.example_groups())) plan.slices *= 2;
   return plan;
 }
 

@@ -144,14 +144,16 @@ template <typename T, bool kSquare>
 template <typename T, bool kSquare>
 [[gnu::always_inline]] inline void interleave_plane(const typename Kernels<T>::Interleave& s, const T* source,
                                                     T* packed) {
-  constexpr Index kColumns = 16;
+  constexpr Index kColumns = 16, kAhead = 3 * kColumns;
   const Index whole_width = s.width / 4 * 4, whole_count = s.count / 4 * 4;
   for (Index begin = 0; begin < whole_count; begin += kColumns) {
     const Index end = begin + kColumns < whole_count ? begin + kColumns : whole_count;
-    for (Index row = 0; row < whole_width; row += 4)
+    for (Index row = 0; row < whole_width; row += 4) {
+      for (Index r = row; r < row + 4; ++r) __builtin_prefetch(source + r * s.stride + begin + kAhead);
       for (Index j = begin; j < end; j += 4)
         interleave4<T, kSquare>(source + row * s.stride + j, s.stride, s.rows - row, packed + j * s.width + row,
                                 s.width);
+    }
   }
   for (Index j = 0; j < s.count; ++j)  // what is not made of 4 x 4 blocks
     for (Index r = j < whole_count ? whole_width : 0; r < s.width; ++r) {
@@ -163,9 +165,9 @@ template <typename T, bool kSquare>
 /// A plane of one pixel: nothing to transpose.
 template <typename T, bool kSquare>
 [[gnu::always_inline]] inline void copy_pixel(const typename Kernels<T>::Interleave& s, const T* source, T* packed) {
-  using Vec = Vector<T, 4 * sizeof(T)>;
+  using Vec = Vector<T, 8 * sizeof(T)>;
   Index r = 0;
-  for (; r + 4 <= s.rows; r += 4) {
+  for (; r + 8 <= s.rows; r += 8) {
     const Vec value = *reinterpret_cast<const Vec*>(source + r);
     *reinterpret_cast<Vec*>(packed + r) = kSquare ? value * value : value;
   }
@@ -193,8 +195,8 @@ void set_tiles(Kernels<T>& kernels, PanelKind kind) {
   if constexpr (R > 1) set_tiles<T, kBytes, V, R - 1>(kernels, kind);
 }
 
-/// `kHalfBytes` equal to `kBytes`: no half vectors. `kSquareVectors` and `kSumVectors`: accumulators of a tile, as many
-/// as the instruction set has registers for.
+/// `kHalfBytes` equal to `kBytes`: no half vectors. `kSquareVectors` and `kSumVectors`: accumulators of a tile, as
+/// many as the instruction set has registers for.
 template <typename T, int kBytes, int kHalfBytes, int kSquareVectors, int kSumVectors>
 Kernels<T> make_kernels() {
   Kernels<T> kernels{};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <new>
 
 namespace covnoise::weight_gradient {
@@ -18,21 +19,29 @@ Span inside(std::int64_t begin, std::int64_t end, std::int64_t stride, std::int6
   return {std::max(begin, first), std::min(end, last)};
 }
 
+constexpr std::int64_t kAlignment = 64;  // a cache line, and the widest vector
+
+std::int64_t round_up(std::int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// This thread's buffer, grown to `size` elements if it is smaller. Its contents are left over from earlier uses.
+template <typename T>
+T* thread_buffer(std::int64_t size) {
+  struct Free {
+    void operator()(T* pointer) const { std::free(pointer); }
+  };
+  static thread_local std::unique_ptr<T[], Free> buffer;
+  static thread_local std::int64_t capacity = 0;
+  if (size > capacity) {
+    buffer.reset();
+    capacity = 0;
+    buffer.reset(static_cast<T*>(std::aligned_alloc(kAlignment, round_up(size) * sizeof(T))));
+    if (buffer == nullptr) throw std::bad_alloc();
+    capacity = size;
+  }
+  return buffer.get();
+}
+
 }  // namespace
-
-template <typename T>
-void Worker<T>::Free::operator()(T* pointer) const {
-  std::free(pointer);
-}
-
-template <typename T>
-typename Worker<T>::Buffer Worker<T>::allocate(std::int64_t size) {
-  constexpr std::size_t kAlignment = 64;
-  const std::size_t bytes = (size * sizeof(T) + kAlignment) / kAlignment * kAlignment;
-  void* pointer = std::aligned_alloc(kAlignment, bytes);
-  if (pointer == nullptr) throw std::bad_alloc();
-  return Buffer(static_cast<T*>(pointer));
-}
 
 template <typename T>
 Worker<T>::Worker(const Plan& plan, const Kernels<T>& kernels, const T* x, const T* dz, bool square_operands)
@@ -47,16 +56,29 @@ Worker<T>::Worker(const Plan& plan, const Kernels<T>& kernels, const T* x, const
     widths = std::max(widths, part.panel_widths);
     size = std::max(size, part.size());
   }
-  packed_x_ = allocate(channels * examples * std::min(reach, c.height) * plan.packed_columns());
-  packed_dz_ = allocate(widths * examples * chunk.rows * c.out_width);
-  part_ = allocate(chunk.groups > 0 ? 0 : size);
-  if (chunk.groups == 0) std::fill_n(part_.get(), size, T(0));
+  const std::int64_t x_size = round_up(channels * examples * std::min(reach, c.height) * plan.packed_columns());
+  const std::int64_t dz_size = round_up(widths * examples * chunk.rows * c.out_width);
+  packed_x_ = thread_buffer<T>(x_size + dz_size + 3 * round_up(size));
+  packed_dz_ = packed_x_ + x_size;
+  part_ = packed_dz_ + dz_size;
+  sums_ = part_ + round_up(size);
+  squares_ = sums_ + round_up(size);
+  std::fill_n(part_, size, T(0));
 }
 
 template <typename T>
-void Worker<T>::run(const Part& part, std::int64_t slice, T* sums, T* squares) {
+void Worker<T>::run_part(const Part& part, T* sums, T* squares) {
+  run_slice(part, 0, sums_, squares_);
+  unpack_part<T>(plan_, part, sums_, sums);
+  unpack_part<T>(plan_, part, squares_, squares);
+}
+
+template <typename T>
+void Worker<T>::run_slice(const Part& part, std::int64_t slice, T* sums, T* squares) {
   const std::int64_t begin = slice * plan_.example_groups() / plan_.slices;
   const std::int64_t end = (slice + 1) * plan_.example_groups() / plan_.slices;
+  std::fill_n(sums, part.size(), T(0));
+  std::fill_n(squares, part.size(), T(0));
   if (plan_.chunk.groups == 0) {
     for (std::int64_t group = begin; group < end; ++group) run_group(part, group, sums, squares);
     return;
@@ -84,9 +106,9 @@ void Worker<T>::run_group(const Part& part, std::int64_t group, T* sums, T* squa
           pack(part, example, std::min(chunk.examples, end - example), row, std::min(chunk.rows, out_height - row));
       for_each_tile(part, window, 1, kernels_.sum_rows,
                     [&](const Panel& panel, std::int64_t rows, const Walk& walk, const T* dz, const T* x,
-                        std::int64_t at) { kernels_.sum_tile[panel.kind][rows](walk, dz, x, part_.get() + at); });
+                        std::int64_t at) { kernels_.sum_tile[panel.kind][rows](walk, dz, x, part_ + at); });
     }
-  kernels_.flush(part.size(), part_.get(), sums, squares);
+  kernels_.flush(part.size(), part_, sums, squares);
 }
 
 template <typename T>
@@ -104,28 +126,38 @@ typename Worker<T>::Window Worker<T>::pack(const Part& part, std::int64_t exampl
   return window;
 }
 
+/// A few examples at a time: blocks and panels of small images share cache lines, which are then still there.
+template <typename T>
+template <typename PackExamples>
+void Worker<T>::for_each_batch(const Window& window, const PackExamples& pack_examples) const {
+  constexpr std::int64_t kBatch = 16;
+  for (std::int64_t first = 0; first < window.examples; first += kBatch)
+    pack_examples(first, std::min(kBatch, window.examples - first));
+}
+
 template <typename T>
 void Worker<T>::pack_x(const Part& part, const Window& window) {
   const Convolution& c = plan_.convolution;
   const std::int64_t plane = c.height * c.width, columns = plan_.packed_columns();
   const std::int64_t positions = window.x_rows * columns, example_step = c.groups * c.channels * plane;
-  const T* example = x_ + window.example * example_step + window.x_row * c.width +
-                     (part.group * c.channels + part.first_channel) * plane;
-  if (plan_.wide_rows) std::fill_n(packed_x_.get(), part.channels * window.examples * positions, T(0));
-  for (const ChannelBlock& block : part.blocks) {
-    const T* source = example + block.first * plane;
-    T* packed = packed_x_.get() + block.first * window.examples * positions;
-    if (!plan_.wide_rows) {
-      kernels_.interleave({window.examples, example_step, block.count * positions, block.count, plane, positions,
-                           block.count, square_operands_},
-                          source, packed);
-      continue;
-    }
+  const T* x = x_ + window.example * example_step + window.x_row * c.width +
+               (part.group * c.channels + part.first_channel) * plane;
+  if (plan_.wide_rows) {  // few channels: one block, row by row between the padding
+    std::fill_n(packed_x_, part.channels * window.examples * positions, T(0));
     for (std::int64_t i = 0; i < window.examples; ++i)
-      kernels_.interleave(
-          {window.x_rows, c.width, columns * block.count, block.count, plane, c.width, block.count, square_operands_},
-          source + i * example_step, packed + (i * positions + c.padding_width) * block.count);
+      kernels_.interleave({window.x_rows, c.width, columns * part.channels, part.channels, plane, c.width,
+                           part.channels, square_operands_},
+                          x + i * example_step, packed_x_ + (i * positions + c.padding_width) * part.channels);
+    return;
   }
+  for_each_batch(window, [&](std::int64_t first, std::int64_t examples) {
+    for (const ChannelBlock& block : part.blocks) {
+      const std::int64_t step = block.count * positions;
+      kernels_.interleave({examples, example_step, step, block.count, plane, positions, block.count, square_operands_},
+                          x + first * example_step + block.first * plane,
+                          packed_x_ + block.first * window.examples * positions + first * step);
+    }
+  });
 }
 
 template <typename T>
@@ -133,12 +165,16 @@ void Worker<T>::pack_dz(const Part& part, const Window& window) {
   const Convolution& c = plan_.convolution;
   const std::int64_t plane = c.positions(), positions = window.rows * c.out_width;
   const std::int64_t example_step = c.groups * c.outputs * plane;
-  const T* example = dz_ + window.example * example_step + window.row * c.out_width +
-                     (part.group * c.outputs + part.first_output) * plane;
-  for (const Panel& panel : part.panels)
-    kernels_.interleave({window.examples, example_step, panel.width * positions, panel.count, plane, positions,
-                         panel.width, square_operands_},
-                        example + panel.first * plane, packed_dz_.get() + panel.offset * window.examples * positions);
+  const T* dz = dz_ + window.example * example_step + window.row * c.out_width +
+                (part.group * c.outputs + part.first_output) * plane;
+  for_each_batch(window, [&](std::int64_t first, std::int64_t examples) {
+    for (const Panel& panel : part.panels) {
+      const std::int64_t step = panel.width * positions;
+      kernels_.interleave({examples, example_step, step, panel.count, plane, positions, panel.width, square_operands_},
+                          dz + first * example_step + panel.first * plane,
+                          packed_dz_ + panel.offset * window.examples * positions + first * step);
+    }
+  });
 }
 
 /// Every tile of the part with at least one product, in an order that keeps a panel and a block of channels in cache:
@@ -151,7 +187,7 @@ void Worker<T>::for_each_tile(const Part& part, const Window& window, std::int64
   const std::int64_t columns = plan_.packed_columns();
   for (const Panel& panel : part.panels) {
     const std::int64_t positions = window.rows * c.out_width;
-    const T* packed_dz = packed_dz_.get() + panel.offset * window.examples * positions;
+    const T* packed_dz = packed_dz_ + panel.offset * window.examples * positions;
     for (const Run& run : part.runs) {
       const ChannelBlock& block = part.blocks[run.block];
       const std::int64_t shift_y = run.kernel_row * c.dilation_height - c.padding_height;
@@ -170,7 +206,7 @@ void Worker<T>::for_each_tile(const Part& part, const Window& window, std::int64
                       c.stride_width * block.count};
       const T* dz = packed_dz + ((y.begin - window.row) * c.out_width + x.begin) * panel.width;
       const std::int64_t x_row = y.begin * c.stride_height + shift_y - window.x_row;
-      const T* packed_x = packed_x_.get() + block.first * window.examples * window.x_rows * columns +
+      const T* packed_x = packed_x_ + block.first * window.examples * window.x_rows * columns +
                           (x_row * columns + x.begin * c.stride_width + shift_x) * block.count;
       const std::int64_t pieces = (run.length + most_rows[panel.kind] - 1) / most_rows[panel.kind];
       for (std::int64_t i = 0; i < pieces; ++i) {
@@ -186,9 +222,12 @@ void unpack_part(const Plan& plan, const Part& part, const T* packed, T* weight)
   const Convolution& c = plan.convolution;
   const std::int64_t row_size = c.channels * c.kernel();
   T* first = weight + (part.group * c.outputs + part.first_output) * row_size + part.first_channel * c.kernel();
+  // Some blocks of channels at a time: enough to fill cache lines of the weight, few enough to stay in the first-level
+  // cache over the outputs of a panel.
+  const std::int64_t step = kMaxRows * c.kernel() * std::max<std::int64_t>(1, 16 / c.kernel());
   for (const Panel& panel : part.panels)
-    for (const ChannelBlock& block : part.blocks) {  // a block's rows stay in the first-level cache over its outputs
-      const std::int64_t begin = block.first * c.kernel(), end = begin + block.count * c.kernel();
+    for (std::int64_t begin = 0; begin < part.rows; begin += step) {
+      const std::int64_t end = std::min(begin + step, part.rows);
       const T* packed_panel = packed + panel.offset * part.rows;
       for (std::int64_t lane = 0; lane < panel.count; ++lane)
         for (std::int64_t row = begin; row < end; ++row)

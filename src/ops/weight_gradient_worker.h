@@ -2,19 +2,23 @@
 #include "ops/weight_gradient_plan.h"
 
 #include <cstdint>
-#include <memory>
 
 namespace covnoise::weight_gradient {
 
-/// Runs tasks of a plan, one at a time, in its own small buffers.
+/// Runs tasks of a plan, one at a time, in small buffers that its thread keeps: fresh ones would cost a page fault for
+/// every 4096 bytes on every call. At most one worker of a type lives on a thread at a time.
 template <typename T>
 class Worker {
  public:
   /// x and dz contiguous. `square_operands`: both are squared on their way in.
   Worker(const Plan& plan, const Kernels<T>& kernels, const T* x, const T* dz, bool square_operands);
 
-  /// Adds what the examples of `slice` contribute to `part` to its packed sums and squares.
-  void run(const Part& part, std::int64_t slice, T* sums, T* squares);
+  /// What the examples of `slice` contribute to `part`: its packed sums and squares, written whole.
+  void run_slice(const Part& part, std::int64_t slice, T* sums, T* squares);
+
+  /// What all examples contribute to `part`, written to where it belongs in the weight-sized `sums` and `squares`. Only
+  /// if the plan has one slice.
+  void run_part(const Part& part, T* sums, T* squares);
 
  private:
   /// Examples and rows of the output that are packed at present, and the rows of x that they touch.
@@ -23,6 +27,8 @@ class Worker {
   };
   void run_group(const Part& part, std::int64_t group, T* sums, T* squares);
   Window pack(const Part& part, std::int64_t example, std::int64_t examples, std::int64_t row, std::int64_t rows);
+  template <typename PackExamples>
+  void for_each_batch(const Window& window, const PackExamples& pack_examples) const;
   void pack_x(const Part& part, const Window& window);
   void pack_dz(const Part& part, const Window& window);
   template <typename RunTile>
@@ -34,12 +40,8 @@ class Worker {
   const T* x_;
   const T* dz_;
   bool square_operands_;
-  struct Free {
-    void operator()(T* pointer) const;
-  };
-  using Buffer = std::unique_ptr<T[], Free>;
-  static Buffer allocate(std::int64_t size);
-  Buffer packed_x_, packed_dz_, part_;
+  T *packed_x_, *packed_dz_;
+  T *part_, *sums_, *squares_;  // packed weights: of the present group, and of run_part
 };
 
 /// Writes a part's packed weight where it belongs in `weight` [groups * outputs, channels, kernel].

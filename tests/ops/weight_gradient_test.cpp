@@ -1,5 +1,6 @@
 #include "covnoise/ops/weight_gradient.h"
 
+#include "covnoise/core/threads.h"
 #include "ops/weight_gradient_cpu.h"
 
 #include <ATen/ATen.h>
@@ -65,7 +66,11 @@ void expect_close(const at::Tensor& actual, const at::Tensor& expected) {
 
 class WeightGradient : public testing::TestWithParam<std::tuple<InstructionSet, at::ScalarType>> {
  protected:
-  void SetUp() override { at::manual_seed(7); }
+  void SetUp() override {
+    at::manual_seed(7);
+    at::set_num_threads(1);  // the problems are tiny
+  }
+  void TearDown() override { at::set_num_threads(available_processors()); }
 
   void check(const Sizes& s, std::int64_t group) {
     SCOPED_TRACE(s.name() + fmt::format(" group={}", group));
@@ -132,7 +137,6 @@ TEST_P(WeightGradient, SquaredOperands) {
 
 TEST_P(WeightGradient, IsTheSameOnAnyNumberOfThreads) {
   const auto [instruction_set, dtype] = GetParam();
-  const int threads = at::get_num_threads();
   for (const Sizes& s : {Sizes{64, 3, 20, 9, 9, 3, 1, 1}, Sizes{16, 150, 140, 4, 4, 3, 1, 1}}) {
     const at::Tensor x = s.x(dtype), dz = s.dz(dtype);
     at::set_num_threads(1);
@@ -141,7 +145,6 @@ TEST_P(WeightGradient, IsTheSameOnAnyNumberOfThreads) {
     const auto two = weight_gradient::gradient_squares(s.convolution(), x, dz, 2, false, instruction_set);
     EXPECT_TRUE(at::equal(std::get<0>(one), std::get<0>(two)) && at::equal(std::get<1>(one), std::get<1>(two)));
   }
-  at::set_num_threads(threads);
 }
 
 std::string parameter_name(const testing::TestParamInfo<std::tuple<InstructionSet, at::ScalarType>>& info) {
