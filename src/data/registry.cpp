@@ -23,7 +23,7 @@ struct EmbeddedSet {
 
 const std::vector<EmbeddedSet>& embedded_sets() {
   static const std::vector<EmbeddedSet> sets{
-      {{"glyphs", 1, 28, 28, 10, 10000, 2000, "embedded"}, make_glyphs},
+      {{"glyphs", 1, 28, 28, 10, 10000, 4000, "embedded"}, make_glyphs},
       {{"textures", 3, 32, 32, 10, 10000, 4000, "embedded"}, make_textures},
   };
   return sets;
