@@ -45,9 +45,9 @@ at::Tensor account(LayerRecord& record, const at::Tensor& a, const at::Tensor& d
 
 struct AccountedLinear : torch::autograd::Function<AccountedLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const statistics::Record& record) {
+                            const statistics::OptionalTensor& bias, const statistics::Record& record) {
     context->save_for_backward({x, weight});
-    context->saved_data["has_bias"] = bias.defined();
+    context->saved_data["has_bias"] = bias.has_value();
     record->positions = 1;
     statistics::save_record(context, record);
     return at::linear(x, weight, bias);
@@ -81,7 +81,7 @@ LinearImpl::LinearImpl(const torch::nn::LinearOptions& options) {
 at::Tensor LinearImpl::forward(const at::Tensor& x) {
   if (!statistics::wanted(*this)) return at::linear(x, weight, bias);
   TORCH_CHECK(x.dim() == 2, "Linear accounts for examples of an input [M, in], not ", x.sizes());
-  return AccountedLinear::apply(x, weight, bias, record());
+  return AccountedLinear::apply(x, weight, statistics::if_defined(bias), record());
 }
 
 }  // namespace covnoise
