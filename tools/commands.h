@@ -6,6 +6,7 @@ namespace covnoise {
 // Each adds one subcommand; its callback calls the library and prints.
 void add_train_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
+void add_analyze_command(CLI::App& app);
 void add_runs_command(CLI::App& app);
 void add_theory_command(CLI::App& app);
 void add_info_command(CLI::App& app);

@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   covnoise::add_train_command(app);
   covnoise::add_eval_command(app);
+  covnoise::add_analyze_command(app);
   covnoise::add_runs_command(app);
   covnoise::add_data_command(app);
   covnoise::add_models_command(app);

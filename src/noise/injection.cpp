@@ -27,7 +27,10 @@ void check(const InjectionOptions& options, const NoiseStructure& structure) {
 }  // namespace
 
 Injection::Injection(const InjectionOptions& options)
-    : options_(options), structure_(make_structure(options.structure, options.structure_options)) {
+    : Injection(options, make_structure(options.structure, options.structure_options)) {}
+
+Injection::Injection(const InjectionOptions& options, std::unique_ptr<NoiseStructure> structure)
+    : options_(options), structure_(std::move(structure)) {
   check(options, *structure_);
   refresh_ = options.refresh > 0 ? options.refresh : structure_->default_refresh();
 }

@@ -45,6 +45,8 @@ struct StepContext {
 class Injection {
  public:
   explicit Injection(const InjectionOptions& options);
+  /// The same around a structure of the caller's own; options.structure is then only its name.
+  Injection(const InjectionOptions& options, std::unique_ptr<NoiseStructure> structure);
 
   /// Factor of the structure's sample at this step: s, sigma's 1, or 0 where there is no noise.
   double scale(const StepContext& context) const;

@@ -1,0 +1,265 @@
+// The program as a user meets it: started as a process, judged by exit code, output and files.
+#include "covnoise/core/sha256.h"
+#include "covnoise/train/metrics.h"
+#include "support/process.h"
+#include "support/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace covnoise {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Result {
+  int code;
+  std::string output;
+};
+
+class ProgramTest : public ::testing::Test {
+ protected:
+  Result run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), COVNOISE_PROGRAM);
+    testing::Process process(arguments, folder_ / "log");
+    const int code = process.wait();
+    return {code, process.output()};
+  }
+
+  /// A run of a few seconds: 3 epochs of 12 steps, a checkpoint each epoch, noise with a refresh of 7.
+  std::vector<std::string> short_training(const fs::path& out) {
+    return {"train",
+            "--model",
+            "mlp",
+            "--data",
+            "glyphs",
+            "--regime",
+            "lb-diag",
+            "--epochs",
+            "3",
+            "--threads",
+            "1",
+            "--out",
+            out.string(),
+            "--set",
+            "data.train_limit=3072",
+            "--set",
+            "train.batch=256",
+            "--set",
+            "noise.stop_after=0.8",
+            "--set",
+            "noise.refresh=7",
+            "--set",
+            "train.log_every=1"};
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+std::map<std::string, std::string> hashes(const fs::path& root) {
+  std::map<std::string, std::string> result;
+  for (const auto& item : fs::recursive_directory_iterator(root)) {
+    if (item.is_regular_file()) result[fs::relative(item.path(), root).string()] = sha256_hex_of_file(item.path());
+  }
+  return result;
+}
+
+/// Metric lines without the clock.
+std::vector<std::string> timeless_metrics(const fs::path& run) {
+  std::vector<std::string> lines;
+  for (auto record : read_metrics(run)) {
+    record.erase("seconds");
+    record.erase("images_per_s");
+    lines.push_back(record.dump());
+  }
+  return lines;
+}
+
+TEST_F(ProgramTest, SaysItsVersionAndAboutItself) {
+  EXPECT_THAT(run({"--version"}).output, HasSubstr("covnoise 0."));
+  const auto info = run({"info", "--data-dir", "/some/where"});
+  EXPECT_EQ(info.code, 0);
+  EXPECT_THAT(info.output, HasSubstr("LibTorch"));
+  EXPECT_THAT(info.output, HasSubstr("/some/where"));
+}
+
+TEST_F(ProgramTest, MistakesGetOneLineAndANonZeroExit) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"train", "--modle", "lenet"}, "--modle"},
+      {{"frobnicate"}, "frobnicate"},
+      {{"train", "--model", "lennet"}, "lenet"},
+      {{"train", "--set", "train.lrr=1"}, "train.lrr"},
+      {{"train", "--data", "nothing"}, "glyphs"},
+      {{"train", "--data", "mnist", "--data-dir", "/nonexistent"}, "covnoise data fetch mnist"},
+      {{"train", "/no/such/recipe.toml"}, "/no/such/recipe.toml"},
+      {{"train", "--set", "train.batch=200", "--set", "train.ghost_batch=128"}, "ghost"},
+      {{"train", "--set", "train.micro_batch=100", "--set", "train.batch=512"}, "micro_batch"},
+      {{"train", "--epochs", "-3"}, "epochs"},
+      {{"train", "--device", "cuda"}, "cuda"},
+      {{"train", "--resume", "/no/run"}, "/no/run"},
+      {{"eval", "/no/run"}, "/no/run"},
+      {{"runs", "/no/runs"}, "/no/runs"},
+      {{"data", "verify", "unknown"}, "unknown"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const auto result = run(arguments);
+    EXPECT_NE(result.code, 0) << expected;
+    EXPECT_THAT(result.output, HasSubstr(expected));
+    EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 1) << result.output;
+  }
+}
+
+TEST_F(ProgramTest, DryRunPrintsTheResolvedConfigurationAndWritesNothing) {
+  const auto result =
+      run({"train", "--dry-run", "--model", "resnet20", "--regime", "lb-diag", "--out", (folder_ / "r").string()});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.output, HasSubstr("estimator = \"ghost\""));
+  EXPECT_THAT(result.output, HasSubstr("lr = 3.2"));
+  EXPECT_FALSE(fs::exists(folder_ / "r"));
+}
+
+TEST_F(ProgramTest, TrainsEvaluatesAndKnowsAFinishedRun) {
+  const auto out = folder_ / "run";
+  const auto first = run(short_training(out));
+  ASSERT_EQ(first.code, 0) << first.output;
+  EXPECT_THAT(first.output, HasSubstr("test accuracy"));
+  for (const char* file : {"config.toml", "metrics.jsonl", "metrics.csv"}) EXPECT_TRUE(fs::exists(out / file)) << file;
+  const auto before = hashes(out);
+  const auto again = run(short_training(out));
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.output, HasSubstr("finished already"));
+  EXPECT_EQ(hashes(out), before);
+  const auto evaluation = run({"eval", out.string(), "--json"});
+  const auto last = read_metrics(out).back();
+  EXPECT_EQ(nlohmann::json::parse(evaluation.output)["accuracy"].get<double>(), last["test_accuracy"].get<double>());
+  EXPECT_THAT(run({"runs", folder_.path().string()}).output, HasSubstr("lb-diag"));
+}
+
+TEST_F(ProgramTest, RefusesAnotherConfigurationInTheSameFolder) {
+  const auto out = folder_ / "run";
+  ASSERT_EQ(run(short_training(out)).code, 0);
+  auto other = short_training(out);
+  other.insert(other.end(), {"--set", "train.lr=0.5"});
+  const auto result = run(other);
+  EXPECT_NE(result.code, 0);
+  EXPECT_THAT(result.output, HasSubstr("train.lr"));
+}
+
+TEST_F(ProgramTest, AnUnwritableFolderGetsOneLine) {
+  std::ofstream(folder_ / "file") << "in the way";
+  const auto result = run(short_training(folder_ / "file" / "run"));
+  EXPECT_NE(result.code, 0);
+  EXPECT_THAT(result.output, HasSubstr((folder_ / "file").string()));
+}
+
+TEST_F(ProgramTest, ADivergedRunNamesTheLayer) {
+  auto arguments = short_training(folder_ / "run");
+  arguments.insert(arguments.end(), {"--set", "train.lr=1e30"});
+  const auto result = run(arguments);
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.output, HasSubstr("not finite at step"));
+}
+
+class InterruptTest : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(run(short_training(folder_ / "calm")).code, 0);
+    expected_ = hashes(folder_ / "calm" / "checkpoints");
+    metrics_ = timeless_metrics(folder_ / "calm");
+  }
+  void expect_same(const fs::path& out) const {
+    EXPECT_EQ(hashes(out / "checkpoints"), expected_);
+    EXPECT_EQ(timeless_metrics(out), metrics_);
+  }
+  std::unique_ptr<testing::Process> start(const fs::path& out) {
+    auto arguments = short_training(out);
+    arguments.insert(arguments.begin(), COVNOISE_PROGRAM);
+    return std::make_unique<testing::Process>(arguments, folder_ / "killed.log");
+  }
+  static void pause(double seconds) { ::usleep(static_cast<useconds_t>(seconds * 1e6)); }
+
+  std::map<std::string, std::string> expected_;
+  std::vector<std::string> metrics_;
+};
+
+/// Waits for `ready` or the end of the process.
+template <class Ready>
+void wait_for(const testing::Process& process, const Ready& ready) {
+  while (process.running() && !ready()) ::usleep(200);
+}
+
+std::size_t metric_lines(const fs::path& run) {
+  std::ifstream file(run / "metrics.jsonl");
+  return static_cast<std::size_t>(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
+}
+
+bool saving(const fs::path& run) {
+  std::error_code gone;
+  for (fs::directory_iterator it(run / "checkpoints", gone), end; it != end; it.increment(gone)) {
+    if (gone) return false;
+    if (it->path().filename().string().rfind("step-", 0) != 0) return true;  // a temporary folder: a save under way
+  }
+  return false;
+}
+
+/// Kill -9 at 20 random moments, 5 of them during a save; each run is then repeated until it ends by itself.
+TEST_F(InterruptTest, KilledRunsEndWithTheSameBytes) {
+  std::mt19937 random(1);
+  std::uniform_int_distribution<std::size_t> line(0, metrics_.size() - 2);
+  for (int kill = 0; kill < 20; ++kill) {
+    const auto out = folder_ / ("killed-" + std::to_string(kill));
+    const auto process = start(out);
+    const std::size_t lines = line(random);
+    if (kill < 5) {
+      wait_for(*process, [&] { return saving(out); });
+    } else {
+      wait_for(*process, [&] { return metric_lines(out) > lines; });
+      pause(std::uniform_real_distribution<double>(0, 0.01)(random));
+    }
+    process->signal(SIGKILL);
+    EXPECT_EQ(process->wait(), 128 + SIGKILL) << "it ended before it was killed";
+    const auto resumed = run(short_training(out));
+    ASSERT_EQ(resumed.code, 0) << resumed.output;
+    expect_same(out);
+    fs::remove_all(out);
+  }
+}
+
+TEST_F(InterruptTest, SignalsWriteACheckpointAndExitAsShellsExpect) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const auto out = folder_ / ("signal-" + std::to_string(signal));
+    const auto process = start(out);
+    wait_for(*process, [&] { return metric_lines(out) > 15; });
+    process->signal(signal);
+    EXPECT_EQ(process->wait(), 128 + signal);
+    EXPECT_THAT(process->output(), HasSubstr("--resume"));
+    const auto resumed = run({"train", "--resume", out.string()});
+    EXPECT_EQ(resumed.code, 0) << resumed.output;
+    expect_same(out);
+  }
+}
+
+TEST_F(InterruptTest, ADamagedCheckpointIsPassedOver) {
+  const auto out = folder_ / "damaged";
+  const auto process = start(out);
+  wait_for(*process, [&] { return metric_lines(out) > 28; });
+  process->signal(SIGKILL);
+  process->wait();
+  std::vector<fs::path> checkpoints;
+  for (const auto& item : fs::directory_iterator(out / "checkpoints")) checkpoints.push_back(item.path());
+  std::sort(checkpoints.begin(), checkpoints.end());
+  ASSERT_GE(checkpoints.size(), 2u);
+  std::fstream(checkpoints.back() / "model.safetensors", std::ios::in | std::ios::out).seekp(5000).put('x');
+  const auto resumed = run(short_training(out));
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr(checkpoints.back().filename().string()));
+  expect_same(out);
+}
+
+}  // namespace
+}  // namespace covnoise
