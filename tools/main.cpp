@@ -22,7 +22,6 @@ int complain(std::string message, int exit_code) {
 int main(int argc, char** argv) {
   CLI::App app("Large-batch training with structured covariance noise", "covnoise");
   app.set_version_flag("--version", "covnoise " COVNOISE_VERSION);
-  app.require_subcommand(1);
   covnoise::add_train_command(app);
   covnoise::add_eval_command(app);
   covnoise::add_analyze_command(app);
@@ -33,7 +32,9 @@ int main(int argc, char** argv) {
   covnoise::add_info_command(app);
   try {
     app.parse(argc, argv);
-    return 0;
+    if (!app.get_subcommands().empty()) return 0;
+    std::fputs(app.help().c_str(), stderr);
+    return 2;
   } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
   } catch (const CLI::ParseError& error) {

@@ -6,7 +6,13 @@
 namespace covnoise {
 namespace {
 
-AccountedLayer* accounted(torch::nn::Module& module) { return dynamic_cast<AccountedLayer*>(&module); }
+/// Calls use(layer) for every accounted layer. By `apply`, which unlike modules() also takes a network on the stack.
+template <class Use>
+void for_accounted_layers(torch::nn::Module& module, const Use& use) {
+  module.apply([&](torch::nn::Module& part) {
+    if (auto* layer = dynamic_cast<AccountedLayer*>(&part)) use(*layer);
+  });
+}
 
 }  // namespace
 
@@ -17,28 +23,24 @@ Recorder::Recorder(torch::nn::Module& module, const FlatParameters& parameters)
   for (const auto& item : module.named_parameters()) index[item.value().unsafeGetTensorImpl()] = i++;
   TORCH_CHECK(i == parameters.entries().size(), "the flat parameters are not those of this network");
   std::set<std::size_t> known;
-  for (const auto& child : module.modules()) {
-    auto* layer = accounted(*child);
-    if (layer == nullptr) continue;
-    Layer entry{index.at(layer->weight_parameter().unsafeGetTensorImpl()), -1, layer->has_kronecker_factors(),
+  for_accounted_layers(module, [&](AccountedLayer& layer) {
+    Layer entry{index.at(layer.weight_parameter().unsafeGetTensorImpl()), -1, layer.has_kronecker_factors(),
                 c10::make_intrusive<LayerRecord>()};
     known.insert(entry.weight);
-    if (layer->bias_parameter().defined()) {
-      entry.bias = static_cast<std::int64_t>(index.at(layer->bias_parameter().unsafeGetTensorImpl()));
+    if (layer.bias_parameter().defined()) {
+      entry.bias = static_cast<std::int64_t>(index.at(layer.bias_parameter().unsafeGetTensorImpl()));
       known.insert(static_cast<std::size_t>(entry.bias));
     }
-    layer->set_record(entry.record);
+    layer.set_record(entry.record);
     layers_.push_back(std::move(entry));
-  }
+  });
   for (std::size_t j = 0; j < i; ++j) {
     if (known.count(j) == 0) unaccounted_.push_back(parameters.entries()[j].name);
   }
 }
 
 Recorder::~Recorder() {
-  for (const auto& child : module_.modules()) {
-    if (auto* layer = accounted(*child)) layer->set_record({});
-  }
+  for_accounted_layers(module_, [](AccountedLayer& layer) { layer.set_record({}); });
 }
 
 Request Recorder::request_of(const Layer& layer) const {
