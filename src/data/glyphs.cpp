@@ -72,14 +72,18 @@ void draw_letter(int label, Dice& dice, float ink, Pen& pen, Pen::Plane& picture
 
 Point anywhere(Dice& dice) { return {dice.uniform(0.0f, Pen::kSide), dice.uniform(0.0f, Pen::kSide)}; }
 
-/// A short bent scratch: in the letter's ink it is clutter, in the ground's it wears the letter off.
-void draw_scratch(Dice& dice, float length, float radius, float value, Pen& pen, Pen::Plane& picture) {
+/// A short bent line: in some ink it is clutter, in the ground's colour it wears the letter off.
+struct Scratch {
+  float length, radius, value;
+};
+
+void draw_scratch(const Scratch& scratch, Dice& dice, Pen& pen, Pen::Plane& picture) {
   const Point start = anywhere(dice);
-  const float angle = dice.uniform(0.0f, 1.0f), bend = dice.uniform(-0.3f, 0.3f);
-  const Point middle{start.x + 0.5f * length * cosine(angle), start.y + 0.5f * length * sine(angle)};
-  const Point end{middle.x + 0.5f * length * cosine(angle + bend), middle.y + 0.5f * length * sine(angle + bend)};
+  const float angle = dice.uniform(0.0f, 1.0f), bend = dice.uniform(-0.3f, 0.3f), half = 0.5f * scratch.length;
+  const Point middle{start.x + half * cosine(angle), start.y + half * sine(angle)};
+  const Point end{middle.x + half * cosine(angle + bend), middle.y + half * sine(angle + bend)};
   pen.path(flatten({{start, middle, end}, true}));
-  pen.ink(radius, value, picture);
+  pen.ink(scratch.radius, scratch.value, picture);
 }
 
 void add_noise(Dice& dice, float strength, Pen::Plane& picture) {
@@ -91,12 +95,14 @@ void draw_glyph(int label, Dice& dice, float* pixels) {
   Pen::Plane picture;
   const float ground = dice.uniform(0.0f, 0.25f), ink = dice.uniform(0.6f, 1.0f);
   picture.fill(ground);
-  for (int i = dice.integer(1, 3); i > 0; --i) {
-    draw_scratch(dice, dice.uniform(3.0f, 9.0f), dice.uniform(0.4f, 1.2f), dice.uniform(0.3f, 0.8f), pen, picture);
+  for (int i = dice.integer(1, 3); i > 0; --i) {  // braces draw from left to right with every compiler, calls do not
+    const Scratch clutter{dice.uniform(3.0f, 9.0f), dice.uniform(0.4f, 1.2f), dice.uniform(0.3f, 0.8f)};
+    draw_scratch(clutter, dice, pen, picture);
   }
   draw_letter(label, dice, ink, pen, picture);
   for (int i = dice.integer(0, 2); i > 0; --i) {
-    draw_scratch(dice, dice.uniform(3.0f, 8.0f), dice.uniform(0.5f, 1.2f), ground, pen, picture);
+    const Scratch wear{dice.uniform(3.0f, 8.0f), dice.uniform(0.5f, 1.2f), ground};
+    draw_scratch(wear, dice, pen, picture);
   }
   add_noise(dice, dice.uniform(0.02f, 0.1f), picture);
   std::copy(picture.begin(), picture.end(), pixels);

@@ -26,7 +26,7 @@ float to_whole(float x) {
   return f < 0.5f ? f : 1.0f - f;
 }
 
-/// The angle of (x, y) in turns, [0, 1), to 1e-3: atan by a polynomial on an eighth of a turn.
+/// The angle of (x, y) in turns, [0, 1), to 2e-4: atan by a polynomial on an eighth of a turn.
 float angle_turns(float x, float y) {
   const float ax = x < 0.0f ? -x : x, ay = y < 0.0f ? -y : y;
   const bool steep = ay > ax;
@@ -77,10 +77,12 @@ bool zigzag(Point p, const Shape& s) {
 struct Kind {
   const char* name;
   bool (*pattern)(Point, const Shape&);
+  bool centred;  // has a middle of its own, so that a random phase would only push it out of the picture
 };
-constexpr Kind kKinds[] = {{"bricks", bricks}, {"cells", cells},  {"checks", checks}, {"dots", dots},
-                           {"grid", grid},     {"rays", rays},    {"rings", rings},   {"stripes", stripes},
-                           {"waves", waves},   {"zigzag", zigzag}};
+constexpr Kind kKinds[] = {{"bricks", bricks, false}, {"cells", cells, true},      {"checks", checks, false},
+                           {"dots", dots, false},     {"grid", grid, false},       {"rays", rays, true},
+                           {"rings", rings, true},    {"stripes", stripes, false}, {"waves", waves, false},
+                           {"zigzag", zigzag, false}};
 
 Shape draw_shape(Dice& dice, float periods) {
   Shape shape;
@@ -94,34 +96,31 @@ Shape draw_shape(Dice& dice, float periods) {
   return shape;
 }
 
-/// Picture -> pattern: rotation about the middle, scale, phase and a slow warp.
+/// Picture -> pattern: rotation about the middle, scale, a slow warp, and a phase.
 class View {
  public:
   View(Dice& dice, float periods)
-      : scale_(periods / kSide), phase_{dice.uniform(0.0f, 2.0f), dice.uniform(0.0f, 2.0f)}, warp_(dice, 0.2f, 3.0f) {
-    const float angle = dice.uniform(-0.08f, 0.08f);  // turns
-    cosine_ = cosine(angle) * scale_;
-    sine_ = sine(angle) * scale_;
+      : phase_{dice.uniform(0.0f, 2.0f), dice.uniform(0.0f, 2.0f)}, warp_(dice, 0.2f, 3.0f) {
+    const float angle = dice.uniform(-0.08f, 0.08f), scale = periods / kSide;  // turns, periods per pixel
+    cosine_ = cosine(angle) * scale;
+    sine_ = sine(angle) * scale;
   }
-  /// `periodic`: the phase matters; patterns with a centre of their own stay where they are.
-  Point operator()(float column, float row, bool periodic) const {
+  Point operator()(float column, float row, bool centred) const {
     const float x = column - 0.5f * kSide, y = row - 0.5f * kSide;
     const Point p = warp_({cosine_ * x - sine_ * y, sine_ * x + cosine_ * y});
-    return periodic ? Point{p.x + phase_.x, p.y + phase_.y} : p;
+    return centred ? p : Point{p.x + phase_.x, p.y + phase_.y};
   }
 
  private:
-  float scale_;
   Point phase_;
   Warp warp_;
-  float cosine_ = 1, sine_ = 0;
+  float cosine_, sine_;  // times the scale
 };
 
 using Color = std::array<float, 3>;
 
-/// Between two points of the colour cube.
 Color draw_color(Dice& dice, float low, float high) {
-  return {dice.uniform(low, high), dice.uniform(low, high), dice.uniform(low, high)};
+  return {dice.uniform(low, high), dice.uniform(low, high), dice.uniform(low, high)};  // braces: from left to right
 }
 
 /// The first colour less the second: any hue, but brighter.
@@ -135,12 +134,11 @@ Color draw_contrast(Dice& dice) {
 
 /// Share of the first colour in one pixel: four samples.
 float coverage(const Kind& kind, const Shape& shape, const View& view, int row, int column) {
-  const bool periodic = kind.pattern != rays && kind.pattern != rings && kind.pattern != cells;
   int hits = 0;
   for (int sample = 0; sample < 4; ++sample) {
     const float x = static_cast<float>(column) + (sample % 2 == 0 ? 0.25f : 0.75f);
     const float y = static_cast<float>(row) + (sample / 2 == 0 ? 0.25f : 0.75f);
-    hits += kind.pattern(view(x, y, periodic), shape) ? 1 : 0;
+    hits += kind.pattern(view(x, y, kind.centred), shape) ? 1 : 0;
   }
   return 0.25f * static_cast<float>(hits);
 }
@@ -166,7 +164,7 @@ Plane draw_shares(const Kind& kind, Dice& dice) {
   return shares;
 }
 
-/// The mean colour is drawn first and kept: it does not betray the class.
+/// The mean colour knows nothing of the pattern, so it does not betray the class.
 void draw_pattern(const Kind& kind, Dice& dice, float* pixels) {
   const Plane shares = draw_shares(kind, dice);
   const Color mean = draw_color(dice, 0.35f, 0.65f), contrast = draw_contrast(dice);
