@@ -1,8 +1,8 @@
 #include "covnoise/nn/conv2d.h"
 
+#include "covnoise/ops/weight_gradient.h"
 #include "nn/statistics.h"
 #include "nn/unfold.h"
-#include "nn/weight_gradient_squares.h"
 
 #include <torch/nn/init.h>
 #include <torch/types.h>
@@ -57,8 +57,8 @@ at::Tensor add_squares(LayerRecord& record, const Pass& pass) {
   const std::int64_t group = statistics::examples_per_group(record.request, pass.x.size(0));
   const auto& geometry = pass.geometry;
   const auto [gradient, squares] =
-      reference::weight_gradient_squares(pass.x, pass.dz, pass.weight.sizes(), geometry.stride, geometry.padding,
-                                         geometry.dilation, geometry.groups, group, spatial);
+      conv2d_weight_gradient_squares(pass.x, pass.dz, pass.weight.sizes(), geometry.stride, geometry.padding,
+                                     geometry.dilation, geometry.groups, group, spatial);
   statistics::add_to(record.weight_squares, squares);
   if (pass.has_bias)
     statistics::add_to(record.bias_squares,
@@ -68,10 +68,10 @@ at::Tensor add_squares(LayerRecord& record, const Pass& pass) {
 
 struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const ConvolutionGeometry& geometry,
+                            const statistics::OptionalTensor& bias, const ConvolutionGeometry& geometry,
                             const statistics::Record& record) {
     context->save_for_backward({x, weight});
-    context->saved_data["has_bias"] = bias.defined();
+    context->saved_data["has_bias"] = bias.has_value();
     context->saved_data["stride"] = geometry.stride;
     context->saved_data["padding"] = geometry.padding;
     context->saved_data["dilation"] = geometry.dilation;
@@ -138,7 +138,8 @@ Conv2dImpl::Conv2dImpl(const torch::nn::Conv2dOptions& options)
 
 at::Tensor Conv2dImpl::forward(const at::Tensor& x) {
   if (!statistics::wanted(*this)) return at::conv2d(x, weight, bias, stride_, padding_, dilation_, groups_);
-  return AccountedConv2d::apply(x, weight, bias, ConvolutionGeometry{stride_, padding_, dilation_, groups_}, record());
+  return AccountedConv2d::apply(x, weight, statistics::if_defined(bias),
+                                ConvolutionGeometry{stride_, padding_, dilation_, groups_}, record());
 }
 
 }  // namespace covnoise

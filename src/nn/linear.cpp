@@ -1,7 +1,7 @@
 #include "covnoise/nn/linear.h"
 
+#include "covnoise/ops/weight_gradient.h"
 #include "nn/statistics.h"
-#include "nn/weight_gradient_squares.h"
 
 #include <torch/nn/init.h>
 #include <torch/types.h>
@@ -37,7 +37,7 @@ at::Tensor account(LayerRecord& record, const at::Tensor& a, const at::Tensor& d
   if (request.gram) add_gram(record, a, dz, has_bias);
   if (request.squares == Squares::kNone) return dz.t().mm(a);
   const std::int64_t group = statistics::examples_per_group(request, a.size(0));
-  const auto [gradient, squares] = reference::linear_weight_gradient_squares(a, dz, group);
+  const auto [gradient, squares] = linear_weight_gradient_squares(a, dz, group);
   statistics::add_to(record.weight_squares, squares);
   if (has_bias) statistics::add_to(record.bias_squares, statistics::sum_of_squares(dz, group));
   return gradient;
@@ -45,9 +45,9 @@ at::Tensor account(LayerRecord& record, const at::Tensor& a, const at::Tensor& d
 
 struct AccountedLinear : torch::autograd::Function<AccountedLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const statistics::Record& record) {
+                            const statistics::OptionalTensor& bias, const statistics::Record& record) {
     context->save_for_backward({x, weight});
-    context->saved_data["has_bias"] = bias.defined();
+    context->saved_data["has_bias"] = bias.has_value();
     record->positions = 1;
     statistics::save_record(context, record);
     return at::linear(x, weight, bias);
@@ -81,7 +81,7 @@ LinearImpl::LinearImpl(const torch::nn::LinearOptions& options) {
 at::Tensor LinearImpl::forward(const at::Tensor& x) {
   if (!statistics::wanted(*this)) return at::linear(x, weight, bias);
   TORCH_CHECK(x.dim() == 2, "Linear accounts for examples of an input [M, in], not ", x.sizes());
-  return AccountedLinear::apply(x, weight, bias, record());
+  return AccountedLinear::apply(x, weight, statistics::if_defined(bias), record());
 }
 
 }  // namespace covnoise

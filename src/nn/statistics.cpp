@@ -12,6 +12,10 @@ constexpr std::int64_t kGramBlockElements = std::int64_t{1} << 24;  // 64 MiB of
 
 }  // namespace
 
+OptionalTensor if_defined(const at::Tensor& tensor) {
+  return tensor.defined() ? OptionalTensor(tensor) : OptionalTensor();
+}
+
 bool wanted(const AccountedLayer& layer) {
   return layer.record() && layer.record()->request.any() && at::GradMode::is_enabled();
 }

@@ -10,6 +10,11 @@ namespace covnoise::statistics {
 
 using Record = c10::intrusive_ptr<LayerRecord>;
 
+/// A tensor that may be absent, as autograd functions take it (c10::optional or std::optional, by LibTorch's version).
+using OptionalTensor = torch::autograd::optional_variable_list::value_type;
+
+OptionalTensor if_defined(const at::Tensor& tensor);
+
 /// Whether a forward pass of this layer now has to go through its autograd function.
 bool wanted(const AccountedLayer& layer);
 

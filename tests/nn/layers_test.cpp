@@ -58,7 +58,7 @@ torch::nn::Sequential small_network() {
 }
 
 TEST(Initialize, IsAFunctionOfTheSeedAlone) {
-  const auto first = small_network(), second = small_network(), other = small_network();
+  auto first = small_network(), second = small_network(), other = small_network();
   initialize(*first, 5);
   torch::manual_seed(99);
   set_threads(1);
@@ -71,7 +71,7 @@ TEST(Initialize, IsAFunctionOfTheSeedAlone) {
 }
 
 TEST(Initialize, DrawsHeNormalAndPyTorchsDefault) {
-  const auto network = small_network();
+  auto network = small_network();
   initialize(*network, 1);
   const auto parameters = network->named_parameters();
   const auto conv = parameters["0.weight"].to(at::kDouble);  // 2304 draws: standard error of std is 1.5 %
