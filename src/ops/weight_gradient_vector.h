@@ -208,7 +208,7 @@ void set_tiles(Kernels<T>& kernels, PanelKind kind) {
 
 /// `kHalfBytes` equal to `kBytes`: no half vectors. `kSquareVectors` and `kSumVectors`: accumulators of a tile, as
 /// many as the instruction set has registers for.
-template <typename T, int kBytes, int kHalfBytes, int kSquareVectors, int kSumVectors>
+template <typename T, int kBytes, int kHalfBytes, int kSquareVectors, int kPixelVectors, int kSumVectors>
 Kernels<T> make_kernels() {
   Kernels<T> kernels{};
   kernels.lanes = kBytes / sizeof(T);
@@ -217,9 +217,13 @@ Kernels<T> make_kernels() {
   set_tiles<T, kBytes, 1, kMaxRows>(kernels, kOneVector);
   set_tiles<T, kHalfBytes, 1, kMaxRows>(kernels, kHalfVector);
   for (int kind = 0; kind < kPanelKinds; ++kind) {
-    const int vectors = kind == kTwoVectors ? 2 : 1;
-    kernels.square_rows[kind] = kSquareVectors / vectors < kMaxRows ? kSquareVectors / vectors : kMaxRows;
-    kernels.sum_rows[kind] = kSumVectors / vectors < kMaxRows ? kSumVectors / vectors : kMaxRows;
+    const auto rows = [kind](int vectors) {
+      const int most = kind == kTwoVectors ? vectors / 2 : vectors;
+      return most < kMaxRows ? most : kMaxRows;
+    };
+    kernels.square_rows[kind] = rows(kSquareVectors);
+    kernels.pixel_rows[kind] = rows(kPixelVectors);
+    kernels.sum_rows[kind] = rows(kSumVectors);
   }
   kernels.flush = flush<T>;
   kernels.interleave = interleave<T>;
