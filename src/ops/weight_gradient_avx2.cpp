@@ -4,7 +4,7 @@ namespace covnoise::weight_gradient {
 
 template <typename T>
 const Kernels<T>& avx2_kernels() {
-  static const Kernels<T> kernels = make_kernels<T, 32, 16, 8, 8>();
+  static const Kernels<T> kernels = make_kernels<T, 32, 16, 8, 4, 8>();
   return kernels;
 }
 template const Kernels<float>& avx2_kernels<float>();

@@ -4,7 +4,7 @@ namespace covnoise::weight_gradient {
 
 template <typename T>
 const Kernels<T>& avx512_kernels() {
-  static const Kernels<T> kernels = make_kernels<T, 64, 32, 8, 16>();
+  static const Kernels<T> kernels = make_kernels<T, 64, 32, 8, 8, 16>();
   return kernels;
 }
 template const Kernels<float>& avx512_kernels<float>();

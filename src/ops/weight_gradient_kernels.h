@@ -29,7 +29,8 @@ struct Kernels {
   /// After each group of examples: sums += acc, squares += acc^2.
   using SquareTile = void (*)(const Walk& walk, const T* dz, const T* x, T* sums, T* squares);
   SquareTile square_tile[kPanelKinds][kMaxRows + 1];
-  int square_rows[kPanelKinds];  ///< the most rows of a tile whose accumulators, sums and squares fit the registers
+  int square_rows[kPanelKinds];  ///< the most rows of a tile
+  int pixel_rows[kPanelKinds];   ///< the same where a group is one example of one position: no accumulators then
 
   /// part += acc, over all groups.
   using SumTile = void (*)(const Walk& walk, const T* dz, const T* x, T* part);

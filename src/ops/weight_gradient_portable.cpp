@@ -4,7 +4,7 @@ namespace covnoise::weight_gradient {
 
 template <typename T>
 const Kernels<T>& portable_kernels() {
-  static const Kernels<T> kernels = make_kernels<T, 16, 16, 4, 8>();
+  static const Kernels<T> kernels = make_kernels<T, 16, 16, 8, 4, 8>();
   return kernels;
 }
 template const Kernels<float>& portable_kernels<float>();

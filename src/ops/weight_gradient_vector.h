@@ -175,12 +175,23 @@ template <typename T, bool kSquare>
   for (; r < s.width; ++r) packed[r] = 0;
 }
 
+/// Fetches the `size` elements at `address` into the first-level cache.
+template <bool kForWriting, typename T>
+[[gnu::always_inline]] inline void prefetch(const T* address, Index size) {
+  for (Index i = 0; i < size; i += 64 / sizeof(T)) __builtin_prefetch(address + i, kForWriting);
+}
+
 template <typename T, bool kSquare>
 void interleave_planes(const typename Kernels<T>::Interleave& shape, const T* source, T* packed) {
   const typename Kernels<T>::Interleave s = shape;
   const bool pixels = s.count == 1 && s.stride == 1;
-  for (Index plane = 0; plane < s.planes; ++plane, source += s.source_step, packed += s.packed_step)
+  // Small images are pieces too short for the processor's own prefetching. The next call takes up where this one ends.
+  const bool small = s.stride < 64;
+  for (Index plane = 0; plane < s.planes; ++plane, source += s.source_step, packed += s.packed_step) {
+    prefetch<false>(source + s.planes * s.source_step, small ? s.rows * s.stride : 0);
+    prefetch<true>(packed + s.planes * s.packed_step, small ? s.width * s.count : 0);
     pixels ? copy_pixel<T, kSquare>(s, source, packed) : interleave_plane<T, kSquare>(s, source, packed);
+  }
 }
 
 template <typename T>
@@ -197,7 +208,7 @@ void set_tiles(Kernels<T>& kernels, PanelKind kind) {
 
 /// `kHalfBytes` equal to `kBytes`: no half vectors. `kSquareVectors` and `kSumVectors`: accumulators of a tile, as
 /// many as the instruction set has registers for.
-template <typename T, int kBytes, int kHalfBytes, int kSquareVectors, int kSumVectors>
+template <typename T, int kBytes, int kHalfBytes, int kSquareVectors, int kPixelVectors, int kSumVectors>
 Kernels<T> make_kernels() {
   Kernels<T> kernels{};
   kernels.lanes = kBytes / sizeof(T);
@@ -206,9 +217,13 @@ Kernels<T> make_kernels() {
   set_tiles<T, kBytes, 1, kMaxRows>(kernels, kOneVector);
   set_tiles<T, kHalfBytes, 1, kMaxRows>(kernels, kHalfVector);
   for (int kind = 0; kind < kPanelKinds; ++kind) {
-    const int vectors = kind == kTwoVectors ? 2 : 1;
-    kernels.square_rows[kind] = kSquareVectors / vectors < kMaxRows ? kSquareVectors / vectors : kMaxRows;
-    kernels.sum_rows[kind] = kSumVectors / vectors < kMaxRows ? kSumVectors / vectors : kMaxRows;
+    const auto rows = [kind](int vectors) {
+      const int most = kind == kTwoVectors ? vectors / 2 : vectors;
+      return most < kMaxRows ? most : kMaxRows;
+    };
+    kernels.square_rows[kind] = rows(kSquareVectors);
+    kernels.pixel_rows[kind] = rows(kPixelVectors);
+    kernels.sum_rows[kind] = rows(kSumVectors);
   }
   kernels.flush = flush<T>;
   kernels.interleave = interleave<T>;

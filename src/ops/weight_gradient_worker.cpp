@@ -86,8 +86,9 @@ void Worker<T>::run_slice(const Part& part, std::int64_t slice, T* sums, T* squa
   for (std::int64_t group = begin; group < end; group += plan_.chunk.groups) {
     const std::int64_t groups = std::min(plan_.chunk.groups, end - group), size = plan_.examples_per_group;
     const Window window = pack(part, group * size, groups * size, 0, plan_.convolution.out_height);
+    const bool pixels = size * plan_.convolution.positions() == 1;
     for_each_tile(
-        part, window, groups, kernels_.square_rows,
+        part, window, groups, pixels ? kernels_.pixel_rows : kernels_.square_rows,
         [&](const Panel& panel, std::int64_t rows, const Walk& walk, const T* dz, const T* x, std::int64_t at) {
           kernels_.square_tile[panel.kind][rows](walk, dz, x, sums + at, squares + at);
         });
