@@ -24,6 +24,7 @@ class Layout {
     TORCH_CHECK(!figure.panels.empty() && figure.columns > 0, "a figure needs panels and columns");
     for (const auto& panel : figure.panels) {
       views_.push_back(make_view(panel, figure.panel_width, figure.panel_height));
+      titles_.push_back(wrap_text(panel.title, kPanelTitleSize * 1.08, figure.panel_width));  // bold runs wider
       legends_.push_back(figure.shared_legend ? std::vector<LegendEntry>{} : legend_entries({panel}));
     }
     if (figure.shared_legend) shared_legend_ = legend_entries(figure.panels);
@@ -59,7 +60,8 @@ class Layout {
     double y = kMargin + (figure_.title.empty() ? 0 : kTitleSize + 8) +
                static_cast<double>(subtitle_.size()) * (kSubtitleSize + 4);
     shared_top_ = y;
-    y += legend_height(shared_legend_, width_ - 2 * kMargin) + (subtitle_.empty() && figure_.title.empty() ? 0 : 8);
+    y += legend_height(shared_legend_, width_ - 2 * kMargin) + (subtitle_.empty() && figure_.title.empty() ? 0 : 8) +
+         (shared_legend_.empty() ? 0 : 8);
     for (std::size_t first = 0; first < views_.size(); first += columns()) {
       const std::size_t end = std::min(views_.size(), first + columns());
       double above = 0, below = 0;
@@ -75,7 +77,8 @@ class Layout {
 
   double height_above(std::size_t i) const {
     const double legend = legend_height(legends_[i], figure_.panel_width);
-    return (figure_.panels[i].title.empty() ? 0 : kPanelTitleSize + 9) + (legend > 0 ? legend + 5 : 0);
+    const double titles = static_cast<double>(titles_[i].size()) * (kPanelTitleSize + 4);
+    return (titles > 0 ? titles + 5 : 0) + (legend > 0 ? legend + 5 : 0);
   }
 
   void draw_head(Canvas& canvas) const {
@@ -94,11 +97,11 @@ class Layout {
   void draw_panel(Canvas& canvas, std::size_t i) const {
     const View& view = views_[i];
     double y = view.area.y - height_above(i);
-    if (!figure_.panels[i].title.empty()) {
-      canvas.text({view.area.x, y + kPanelTitleSize}, figure_.panels[i].title,
-                  {kPanelTitleSize, kInk, Anchor::kStart, true});
-      y += kPanelTitleSize + 9;
+    for (const auto& line : titles_[i]) {
+      canvas.text({view.area.x, y + kPanelTitleSize}, line, {kPanelTitleSize, kInk, Anchor::kStart, true});
+      y += kPanelTitleSize + 4;
     }
+    if (!titles_[i].empty()) y += 5;
     draw_legend(canvas, legends_[i], {view.area.x, y}, figure_.panel_width);
     draw_grid(canvas, view);
     canvas.begin_clip(view.area);
@@ -110,6 +113,7 @@ class Layout {
   const Figure& figure_;
   std::vector<View> views_;
   std::vector<std::vector<LegendEntry>> legends_;
+  std::vector<std::vector<std::string>> titles_;
   std::vector<LegendEntry> shared_legend_;
   std::vector<std::string> subtitle_;
   double width_ = 0, height_ = 0, shared_top_ = 0;

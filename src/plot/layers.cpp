@@ -101,13 +101,12 @@ class Painter {
       canvas_.rectangle({left, std::min(top, bottom), right - left, std::abs(bottom - top)}, 0,
                         {color_of(bars.style).faded(dark), std::nullopt});
       double above = bars.values[i];
-      if (i < bars.error.size()) {
+      if (i < bars.error.size() && bars.error[i] > 0) {
         error_bar(center, bars.values[i], bars.error[i], kInk);
         above += bars.error[i];
       }
       if (i >= bars.labels.size()) continue;
-      canvas_.text({view_.x(center), std::min(view_.y(above), bottom) - 5}, bars.labels[i],
-                   {kTickSize, kInk, Anchor::kMiddle});
+      label_above({view_.x(center), std::min(view_.y(above), bottom)}, bars.labels[i]);
     }
     ++group_;
   }
@@ -172,6 +171,12 @@ class Painter {
   /// A point of a band: what a logarithmic axis cannot show lies below its end.
   Point shown(double x, double y) const {
     return view_.map(x, view_.panel->y.scale == Scale::kLog ? std::max(y, view_.ranges.y.min * 1e-3) : y);
+  }
+  /// On white, so that rules and grid lines do not cross it.
+  void label_above(Point at, const std::string& text) {
+    const double width = 0.8 * text_width(text, kTickSize);
+    canvas_.rectangle({at.x - width / 2, at.y - kTickSize - 5, width, kTickSize + 2}, 2, {kCard, std::nullopt});
+    canvas_.text({at.x, at.y - 5}, text, {kTickSize, kInk, Anchor::kMiddle});
   }
   void error_bar(double x, double y, double error, Color color) {
     const Point high = shown(x, y + error), low = shown(x, y - error);

@@ -17,10 +17,9 @@ std::string superscript(int exponent) {
 
 /// A space every three digits before the point.
 std::string grouped(std::string digits) {
-  const std::size_t first = digits[0] == '-' ? 1 : 0;
   const std::size_t point = std::min(digits.find('.'), digits.size());
-  if (point - first <= 4) return digits;
-  for (std::size_t i = point; i > first + 3; i -= 3) digits.insert(i - 3, "\u202f");
+  if (point <= 4) return digits;
+  for (std::size_t i = point; i > 3; i -= 3) digits.insert(i - 3, "\u202f");
   return digits;
 }
 
@@ -45,13 +44,12 @@ void add_between(std::vector<Tick>& ticks, Range range, double value, std::strin
 }  // namespace
 
 std::string number_label(double value, int decimals) {
-  const double size = std::abs(value);
-  if (size != 0 && (size >= 1e6 || size < 1e-4)) {
-    const int exponent = static_cast<int>(std::floor(std::log10(size * (1 + 1e-12))));
+  if (value < 0) return "−" + number_label(-value, decimals);
+  if (value != 0 && (value >= 1e6 || value < 1e-4)) {
+    const int exponent = static_cast<int>(std::floor(std::log10(value * (1 + 1e-12))));
     return power_label(std::round(value / std::pow(10, exponent) * 1000) / 1000, exponent);
   }
-  const std::string text = grouped(fmt::format("{:.{}f}", value, decimals));
-  return value < 0 ? "−" + text.substr(1) : text;
+  return grouped(fmt::format("{:.{}f}", value, decimals));
 }
 
 std::vector<Tick> linear_ticks(Range range, int most) {

@@ -1,35 +1,35 @@
 #pragma once
-#include "covnoise/ops/random.h"
-
 #include <ATen/core/Tensor.h>
-#include <torch/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
 
 namespace covnoise::theory {
 
-/// Many trajectories of theta <- K theta + N xi at once, theta [d, n]. theta and xi are the halves of one matrix
-/// [2 d, n], so that a step is one product with [K, N]; it writes into a second such matrix, and the two change places.
-class Ensemble {
- public:
-  Ensemble(const at::Tensor& theta_0, std::int64_t trajectories, at::ScalarType dtype = at::kDouble)
-      : dimension_(theta_0.numel()) {
-    for (auto& half : halves_) half = at::empty({2 * dimension_, trajectories}, dtype);
-    theta().copy_(theta_0.unsqueeze(1).expand({dimension_, trajectories}));
-  }
-
-  at::Tensor theta() const { return halves_[current_].narrow(0, 0, dimension_); }
-
-  /// xi are the numbers of `stream`.
-  void step(const at::Tensor& keep, const at::Tensor& noise, const RandomStream& stream) {
-    fill_normal(halves_[current_].narrow(0, dimension_, dimension_), stream);
-    at::Tensor next = halves_[1 - current_].narrow(0, 0, dimension_);
-    at::mm_out(next, at::cat({keep, noise}, 1).to(next.scalar_type()), halves_[current_]);
-    current_ = 1 - current_;
-  }
-
- private:
-  std::int64_t dimension_;
-  at::Tensor halves_[2];
-  int current_ = 0;
+/// Many trajectories of theta <- theta + a_k (B theta + C xi), xi ~ N(0, I), theta [d, n].
+struct EnsembleOptions {
+  std::int64_t trajectories = 4096;
+  std::uint64_t seed = 1;
+  std::vector<std::int64_t> record;    ///< ascending numbers of steps after which theta is shown; the last one ends it
+  at::ScalarType dtype = at::kDouble;  ///< of theta, xi and the products
 };
+
+constexpr std::int64_t kEnsembleBlock = 256;  ///< trajectories of a block; part of the results, through the noise
+
+inline std::int64_t ensemble_blocks(std::int64_t trajectories) {
+  return (trajectories + kEnsembleBlock - 1) / kEnsembleBlock;
+}
+
+/// Shows theta [d, block] of a block after the steps number options.record[i]. Called from several threads at once, for
+/// different blocks.
+using Visit = std::function<void(std::int64_t block, std::size_t i, const at::Tensor& theta)>;
+
+/// Trajectories go in blocks that stay in a core's own cache for all steps, so threads never wait for each other. theta
+/// and xi are the halves of one matrix [2 d, block]: a step is one product with [B, C] and one fill of xi. The numbers
+/// do not depend on the threads.
+void simulate_ensemble(const at::Tensor& theta_0, const at::Tensor& B, const at::Tensor& C,
+                       const std::function<double(std::int64_t)>& rate, const EnsembleOptions& options,
+                       const Visit& visit);
 
 }  // namespace covnoise::theory

@@ -9,7 +9,7 @@ namespace covnoise::theory {
 
 plot::Contours contours_of(const std::function<double(double, double)>& function, std::array<double, 2> x_range,
                            std::array<double, 2> y_range, int levels) {
-  constexpr int kSide = 61;
+  constexpr int kSide = 81;
   plot::Contours contours;
   for (int i = 0; i < kSide; ++i) {
     const double t = i / (kSide - 1.0);

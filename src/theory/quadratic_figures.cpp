@@ -18,10 +18,15 @@ int noise_color(const std::string& name) {
   return 3;
 }
 
-Style colored(const std::string& name, Dash dash = Dash::kSolid, double width = 1.8) {
+/// A dash for each, so that lines on top of each other are both seen, in grey as well.
+Dash noise_dash(const std::string& name) {
+  return name == "diagonal" ? Dash::kDashed : name == "isotropic" ? Dash::kDashDotted : Dash::kSolid;
+}
+
+Style colored(const std::string& name, Dash dash = Dash::kAuto, double width = 1.8) {
   Style style;
   style.color = noise_color(name);
-  style.dash = dash;
+  style.dash = dash == Dash::kAuto ? noise_dash(name) : dash;
   style.width = width;
   return style;
 }
@@ -29,7 +34,7 @@ Style colored(const std::string& name, Dash dash = Dash::kSolid, double width = 
 std::vector<double> as_doubles(const std::vector<std::int64_t>& values) { return {values.begin(), values.end()}; }
 
 Panel loss_panel(const QuadraticStudy& study) {
-  Panel panel{"Mean loss: exact (lines), simulated (marks), theorem's bound (dotted)",
+  Panel panel{"Mean loss: exact (lines), simulated (marks), the theorem's bound (dotted)",
               {"step k", Scale::kLog},
               {"E L(θₖ)", Scale::kLog},
               {}};
@@ -68,8 +73,8 @@ Panel steps_panel(const QuadraticStudy& study) {
       bound.push_back(2 * curvature / std::pow(study.quadratic.lambda_min(), 2) / errors[i]);
     }
     const std::string label = noise_label(name), norm = name == "full" ? "‖A‖²/ε" : "‖diag A‖²/ε";
-    panel.layers.push_back(Line{label + ": needed", errors, measured, {}, {}, colored(name, Dash::kSolid, 2.2)});
-    panel.layers.push_back(Line{"table 1, " + norm, errors, printed, {}, {}, colored(name, Dash::kDashed, 1.3)});
+    panel.layers.push_back(Line{label + ": needed", errors, measured, {}, {}, colored(name, Dash::kAuto, 2.2)});
+    panel.layers.push_back(Line{"table 1, " + norm, errors, printed, {}, {}, colored(name, Dash::kDashDotted, 1.2)});
     panel.layers.push_back(Line{"2/λ² " + norm, errors, bound, {}, {}, colored(name, Dash::kDotted, 1.4)});
   }
   return panel;
@@ -79,20 +84,20 @@ Panel stationary_panel(const QuadraticStudy& study) {
   Panel panel{"Loss that constant steps settle at, √A over √diag A", {"step size in units of 1/λmax"}, {"ratio"}, {}};
   panel.x.min = 0;
   panel.x.max = 2;
-  Style claim = colored("full", Dash::kDashed, 1.4), equal = colored("diagonal", Dash::kDotted, 1.6),
-        line = colored("none");
-  panel.layers.push_back(Rule{"‖A‖²/‖diag A‖² (table 1)", std::nullopt, study.ratio.frobenius, claim});
+  const Style claim = colored("full", Dash::kDashed, 1.6), equal = colored("none", Dash::kDotted, 1.4);
+  panel.layers.push_back(Rule{"table 1: ‖A‖²/‖diag A‖²", std::nullopt, study.ratio.frobenius, claim});
   panel.layers.push_back(Rule{"equal", std::nullopt, 1.0, equal});
-  panel.layers.push_back(Line{"what happens", study.ratio.alpha, study.ratio.stationary, {}, {}, line});
+  panel.layers.push_back(
+      Line{"what happens", study.ratio.alpha, study.ratio.stationary, {}, {}, colored("diagonal", Dash::kSolid, 2.2)});
   panel.y.min = std::min(0.9, 0.9 * study.ratio.stationary.front());
   panel.y.max = 1.15 * std::max(study.ratio.frobenius, study.ratio.stationary[149]);
   return panel;
 }
 
 Panel ratio_panel(const QuadraticStudy& study) {
-  Panel panel{"√A over √diag A: the claim of table 1 and what happens", {}, {"ratio"}, {}};
-  std::vector<double> values{study.ratio.frobenius, study.ratio.one_step}, errors{0, study.ratio.one_step_error};
-  panel.x.categories = {"table 1", "loss one step from the minimum"};
+  Panel panel{"√A over √diag A: what table 1 says and what happens", {}, {"ratio"}, {}};
+  std::vector<double> values{study.ratio.one_step}, errors{study.ratio.one_step_error};
+  panel.x.categories = {"loss one step from the minimum"};
   const auto add = [&](double value, std::string name) {
     values.push_back(value);
     errors.push_back(0);
@@ -102,10 +107,12 @@ Panel ratio_panel(const QuadraticStudy& study) {
     if (study.ratio.steps[i]) add(*study.ratio.steps[i], "steps to ε = " + fmt::format("{:g}", study.errors[i]));
   }
   if (study.steps.decaying()) add(study.ratio.asymptotic, "steps as ε → 0");
-  Bars bars{"", values, errors, {}, {}};
+  Bars bars{"what happens", values, errors, {}, {}};
   for (const double value : values) bars.labels.push_back(fmt::format("{:.2f}", value));
   bars.style.color = 0;
-  panel.layers = {bars, Rule{"", std::nullopt, 1.0, colored("none", Dash::kDotted, 1.2)}};
+  const std::string claim = fmt::format("table 1: ‖A‖²/‖diag A‖² = {:.2f}", study.ratio.frobenius);
+  panel.layers = {Rule{claim, std::nullopt, study.ratio.frobenius, colored("full", Dash::kDashed, 1.6)},
+                  Rule{"equal", std::nullopt, 1.0, colored("none", Dash::kDotted, 1.4)}, bars};
   return panel;
 }
 
@@ -184,7 +191,7 @@ Figure plane_figure(const QuadraticStudy& study) {
                                  run.exact,
                                  {},
                                  {},
-                                 colored(run.name, run.name == "full" ? Dash::kSolid : Dash::kDashed)});
+                                 colored(run.name)});
   }
   figure.panels.push_back(losses);
   return figure;

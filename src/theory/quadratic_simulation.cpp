@@ -4,42 +4,47 @@
 #include <cmath>
 
 namespace covnoise::theory {
-namespace {
-
-void advance(Ensemble& ensemble, const Quadratic& quadratic, const at::Tensor& factor, double alpha,
-             const RandomStream& stream) {
-  ensemble.step(at::eye(quadratic.dimension(), at::kDouble) - alpha * quadratic.matrix, alpha * factor, stream);
-}
-
-}  // namespace
 
 MeanLosses simulate_losses(const Quadratic& quadratic, const at::Tensor& factor, const StepSizes& steps,
                            const at::Tensor& theta_0, const SimulationOptions& options) {
-  TORCH_CHECK(options.trajectories > 1 && !options.record.empty(), "a mean needs trajectories and steps to record");
-  Ensemble ensemble(theta_0, options.trajectories, options.dtype);
+  TORCH_CHECK(options.trajectories > 1, "a mean with an error needs at least 2 trajectories");
+  const auto blocks = static_cast<std::size_t>(ensemble_blocks(options.trajectories));
+  struct Sums {
+    double loss = 0, square = 0;
+  };
+  std::vector<std::vector<Sums>> sums(options.record.size(), std::vector<Sums>(blocks));
+  // Squares of the losses' distances from their value at the start: no cancellation where all are nearly equal.
+  const double origin = quadratic.losses(theta_0.unsqueeze(1)).item<double>();
+  simulate_ensemble(
+      theta_0, -quadratic.matrix, factor, [&](std::int64_t k) { return steps(k); },
+      {options.trajectories, options.seed, options.record, options.dtype},
+      [&](std::int64_t block, std::size_t i, const at::Tensor& theta) {
+        const at::Tensor losses = quadratic.losses(theta).to(at::kDouble) - origin;
+        sums[i][static_cast<std::size_t>(block)] = {losses.sum().item<double>(), losses.square().sum().item<double>()};
+      });
   MeanLosses result;
-  std::int64_t k = 0;
-  for (const std::int64_t record : options.record) {
-    for (; k < record; ++k) {
-      advance(ensemble, quadratic, factor, steps(k), {options.seed, Purpose::kAnalysis, static_cast<std::uint32_t>(k)});
-    }
-    const at::Tensor losses = quadratic.losses(ensemble.theta()).to(at::kDouble);
-    result.steps.push_back(k);
-    result.mean.push_back(losses.mean().item<double>());
-    result.standard_error.push_back(losses.std().item<double>() / std::sqrt(static_cast<double>(options.trajectories)));
+  const double n = static_cast<double>(options.trajectories);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    Sums total;
+    for (const auto& part : sums[i]) total = {total.loss + part.loss, total.square + part.square};
+    const double variance = std::max(0.0, (total.square - total.loss * total.loss / n) / (n - 1));
+    result.steps.push_back(options.record[i]);
+    result.mean.push_back(origin + total.loss / n);
+    result.standard_error.push_back(std::sqrt(variance / n));
   }
   return result;
 }
 
 at::Tensor simulate_trajectory(const Quadratic& quadratic, const at::Tensor& factor, const StepSizes& steps,
                                const at::Tensor& theta_0, std::int64_t iterations, std::uint64_t seed) {
-  Ensemble ensemble(theta_0, 1);
   at::Tensor path = at::empty({iterations + 1, quadratic.dimension()}, at::kDouble);
-  path[0].copy_(theta_0);
-  for (std::int64_t k = 0; k < iterations; ++k) {
-    advance(ensemble, quadratic, factor, steps(k), {seed, Purpose::kAnalysis, static_cast<std::uint32_t>(k)});
-    path[k + 1].copy_(ensemble.theta().squeeze(1));
-  }
+  EnsembleOptions options{1, seed, {}, at::kDouble};
+  for (std::int64_t k = 0; k <= iterations; ++k) options.record.push_back(k);
+  simulate_ensemble(
+      theta_0, -quadratic.matrix, factor, [&](std::int64_t k) { return steps(k); }, options,
+      [&](std::int64_t, std::size_t i, const at::Tensor& theta) {
+        path[static_cast<std::int64_t>(i)].copy_(theta.squeeze(1));
+      });
   return path;
 }
 

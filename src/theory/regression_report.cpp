@@ -58,7 +58,7 @@ std::array<std::array<double, 2>, 2> window(const RegressionStudy& study) {
         include(entry(cloud.mean, i) + sign * std::sqrt(entry(cloud.covariance, i, i)));
     }
     ranges[axis] = {low, high};
-    length = std::max(length, 1.08 * (high - low));
+    length = std::max(length, 1.25 * (high - low));
   }
   for (auto& range : ranges) {
     const double middle = (range[0] + range[1]) / 2;

@@ -63,18 +63,22 @@ at::Tensor integrate_covariance(const at::Tensor& A, const at::Tensor& noise, do
   return sigma;
 }
 
-HellingerSquared hellinger_squared(const Gaussian& a, const Gaussian& b) {
+Hellinger hellinger(const Gaussian& a, const Gaussian& b) {
   const at::Tensor middle = at::linalg_cholesky((a.covariance + b.covariance) / 2);
   const at::Tensor shape = (log_determinant(at::linalg_cholesky(a.covariance)) +
                             log_determinant(at::linalg_cholesky(b.covariance)) - 2 * log_determinant(middle)) /
                            4;
   const at::Tensor difference = (a.mean - b.mean).unsqueeze(-1);
   const at::Tensor scaled = at::linalg_solve_triangular(middle, difference.expand_as(middle.narrow(-1, 0, 1)), false);
-  const at::Tensor centre = -scaled.square().sum({-2, -1}) / 8;
   // Rounding may leave the logarithm of a ratio that is at most 1 a little above 0.
-  const auto distance = [](const at::Tensor& logarithm) { return -at::expm1(logarithm.clamp_max(0)); };
-  return {distance(shape + centre), distance(shape), distance(centre)};
+  return {shape.clamp_max(0), -scaled.square().sum({-2, -1}) / 8};
 }
+
+at::Tensor Hellinger::distance(double lambda) const {
+  return at::sqrt(0 - at::expm1(log_shape + log_centre / (lambda * lambda)));
+}
+at::Tensor Hellinger::shape() const { return at::sqrt(0 - at::expm1(log_shape)); }
+at::Tensor Hellinger::centre() const { return at::sqrt(0 - at::expm1(log_centre)); }
 
 at::Tensor second_moment(const at::Tensor& X) { return at::matmul(X.t(), X) / static_cast<double>(X.size(0)); }
 
@@ -98,18 +102,24 @@ at::Tensor stability_noise(const std::string& name, const at::Tensor& A) {
 
 std::vector<Gaussian> simulate_process(const at::Tensor& A, const at::Tensor& C, const at::Tensor& theta_0,
                                        const std::vector<double>& times, const ProcessOptions& options) {
-  const at::Tensor keep = at::eye(A.size(0), at::kDouble) - options.dt * A;
-  const at::Tensor noise = std::sqrt(options.alpha * options.dt) * C;
-  Ensemble ensemble(theta_0, options.trajectories);
+  EnsembleOptions ensemble{options.trajectories, options.seed, {}, at::kDouble};
+  for (const double time : times) ensemble.record.push_back(std::llround(time / options.dt));
+  const std::int64_t blocks = ensemble_blocks(options.trajectories), d = A.size(0);
+  const auto count = static_cast<std::int64_t>(times.size());
+  at::Tensor sums = at::zeros({count, blocks, d}, at::kDouble),
+             products = at::zeros({count, blocks, d, d}, at::kDouble);
+  simulate_ensemble(
+      theta_0, -A, std::sqrt(options.alpha / options.dt) * C, [&](std::int64_t) { return options.dt; }, ensemble,
+      [&](std::int64_t block, std::size_t i, const at::Tensor& theta) {
+        const auto time = static_cast<std::int64_t>(i);
+        sums[time][block].copy_(theta.sum(1));
+        products[time][block].copy_(at::matmul(theta, theta.t()));
+      });
+  const double n = static_cast<double>(options.trajectories);
   std::vector<Gaussian> moments;
-  std::int64_t k = 0;
-  for (const double time : times) {
-    for (; k < std::llround(time / options.dt); ++k) {
-      ensemble.step(keep, noise, {options.seed, Purpose::kAnalysis, static_cast<std::uint32_t>(k)});
-    }
-    const at::Tensor theta = ensemble.theta();
-    const at::Tensor mean = theta.mean(1), centred = theta - mean.unsqueeze(1);
-    moments.push_back({mean, at::matmul(centred, centred.t()) / static_cast<double>(options.trajectories - 1)});
+  for (std::int64_t i = 0; i < count; ++i) {
+    const at::Tensor mean = sums[i].sum(0) / n;
+    moments.push_back({mean, (products[i].sum(0) - n * at::outer(mean, mean)) / (n - 1)});
   }
   return moments;
 }

@@ -13,10 +13,11 @@ using Json = nlohmann::ordered_json;
 
 std::string label(const std::string& noise) { return noise == "identity" ? "I" : noise == "full" ? "√A" : "√diag A"; }
 
-Style colored(const std::string& noise, Dash dash = Dash::kSolid, double width = 1.9) {
+Style colored(const std::string& noise, Dash dash = Dash::kAuto, double width = 1.9) {
+  const Dash own = noise == "identity" ? Dash::kDashDotted : noise == "full" ? Dash::kSolid : Dash::kDashed;
   Style style;
   style.color = noise == "identity" ? 2 : noise == "full" ? 1 : 0;
-  style.dash = dash;
+  style.dash = dash == Dash::kAuto ? own : dash;
   style.width = width;
   return style;
 }
@@ -24,14 +25,11 @@ Style colored(const std::string& noise, Dash dash = Dash::kSolid, double width =
 Panel time_panel(const std::string& title, const std::string& y) { return {title, {"time t", Scale::kLog}, {y}, {}}; }
 
 Panel worst_panel(const StabilityStudy& study) {
-  Panel panel = time_panel(
-      fmt::format("All {} swaps: the worst (line), 5 to 95 % of them (band)", study.swapped.size(0)), "H(t)");
-  for (const auto& curve : study.curves) {
-    Line band{"", study.times, {}, curve.low, curve.high, colored(curve.noise)};
-    panel.layers.push_back(band);
-  }
+  Panel panel =
+      time_panel(fmt::format("All {} swaps: the worst (thick), the median (dotted)", study.swapped.size(0)), "H(t)");
   for (const auto& curve : study.curves) {
     panel.layers.push_back(Line{label(curve.noise), study.times, curve.worst, {}, {}, colored(curve.noise)});
+    panel.layers.push_back(Line{"", study.times, curve.median, {}, {}, colored(curve.noise, Dash::kDotted, 1.4)});
   }
   panel.y.min = 0;
   return panel;
@@ -49,10 +47,10 @@ Panel swap_panel(const StabilityStudy& study) {
 }
 
 Panel parts_panel(const StabilityStudy& study) {
-  Panel panel = time_panel("The same swap: determinants alone (line), means alone (dashed)", "H(t)");
+  Panel panel = time_panel("The same swap: determinants alone (thick), means alone (dotted)", "H(t)");
   for (const auto& curve : study.curves) {
     panel.layers.push_back(Line{label(curve.noise), study.times, curve.shape, {}, {}, colored(curve.noise)});
-    panel.layers.push_back(Line{"", study.times, curve.centre, {}, {}, colored(curve.noise, Dash::kDashed, 1.4)});
+    panel.layers.push_back(Line{"", study.times, curve.centre, {}, {}, colored(curve.noise, Dash::kDotted, 1.4)});
   }
   panel.y.min = 0;
   return panel;

@@ -30,13 +30,13 @@ struct Cloud {
 
 struct RegressionOptions {
   std::int64_t examples = 1000;
-  std::int64_t small_batch = 16;  ///< M_S; the large batch is the whole data set
-  double alpha = 0.4;             ///< step size
+  std::int64_t small_batch = 32;  ///< M_S; the large batch is the whole data set
+  double alpha = 0.3;             ///< step size
   double sigma = 0.1;             ///< of the isotropic noise
   double residual = 0.5;          ///< standard deviation of y around the line
   std::int64_t points = 500;      ///< of each cloud
   std::uint64_t seed = 1;
-  std::array<double, 2> start{-1.0, 1.6};
+  std::array<double, 2> start{1.1, 1.1};
 };
 
 /// Figure 1 of the paper: one step from `start`, many times, in four ways.

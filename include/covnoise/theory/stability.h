@@ -35,12 +35,19 @@ class OrnsteinUhlenbeck {
 at::Tensor integrate_covariance(const at::Tensor& A, const at::Tensor& noise, double alpha, double t,
                                 double tolerance = 1e-12);
 
-/// H^2 = 1 - det(S)^(1/4) det(S')^(1/4) / det((S + S')/2)^(1/2) exp(-1/8 (m - m')^T ((S + S')/2)^-1 (m - m')), and the
-/// same with only the determinants (`shape`) or only the exponential (`centre`). Each [...].
-struct HellingerSquared {
-  at::Tensor total, shape, centre;
+/// The Hellinger distance H of two Gaussians,
+///   H^2 = 1 - det(S)^(1/4) det(S')^(1/4) / det((S + S')/2)^(1/2) exp(-1/8 (m - m')^T ((S + S')/2)^-1 (m - m')),
+/// kept as the logarithms of its two factors, each [...].
+struct Hellinger {
+  at::Tensor log_shape;   ///< of the ratio of determinants
+  at::Tensor log_centre;  ///< of the exponential
+
+  /// H where both noises are lambda C: the determinants' ratio stays, the exponent grows by 1 / lambda^2.
+  at::Tensor distance(double lambda = 1) const;
+  at::Tensor shape() const;   ///< H if the means were equal
+  at::Tensor centre() const;  ///< H if the determinants' ratio were 1
 };
-HellingerSquared hellinger_squared(const Gaussian& a, const Gaussian& b);
+Hellinger hellinger(const Gaussian& a, const Gaussian& b);
 
 /// A of the data set X [N, d], and of the N R data sets in which one example is replaced by one of `replacements` [R,
 /// d]: [N R, d, d], the example's number running slower.

@@ -1,0 +1,133 @@
+#include "covnoise/plot/figure.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/core/file.h"
+#include "plot/text_width.h"
+#include "support/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <regex>
+
+namespace covnoise::plot {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Figure one_of_each() {
+  Panel lines{"Lines", {"step", Scale::kLog}, {"loss", Scale::kLog}};
+  lines.layers = {Line{"a < b & c", {1, 10, 100}, {3, 2, 1}, {2, 1, 0.5}, {4, 3, 2}}, Rule{"limit", {}, 2.0},
+                  Points{"seen", {1, 10}, {2, 3}, {0.1, 5}}};
+  Panel bars{"Bars", {}, {"accuracy [%]"}};
+  bars.x.categories = {"sb", "lb"};
+  bars.layers = {Bars{"test", {90, 80}, {1, 2}, {"90", "80"}}};
+  Panel plane{"Plane", {"x"}, {"y"}, {}, true};
+  plane.layers = {Contours{{0, 1, 2}, {0, 1}, {0, 1, 2, 1, 2, 3}, {0.5, 1.5}},
+                  Ellipse{"2σ", {1, 0.5}, {0.1, 0.02, 0.1}}, Note{1, 0.5, "here"}};
+  Figure figure{"Everything", "and a subtitle", {lines, bars, plane}, 2};
+  return figure;
+}
+
+/// Every element is closed, in the right order.
+void expect_well_formed(const std::string& svg) {
+  std::vector<std::string> open;
+  const std::regex tag("<(/?)([a-zA-Z]+)[^<>]*?(/?)>");
+  for (std::sregex_iterator it(svg.begin(), svg.end(), tag), end; it != end; ++it) {
+    if ((*it)[1].length() > 0) {
+      ASSERT_FALSE(open.empty());
+      ASSERT_EQ(open.back(), (*it)[2].str());
+      open.pop_back();
+    } else if ((*it)[3].length() == 0) {
+      open.push_back((*it)[2].str());
+    }
+  }
+  EXPECT_TRUE(open.empty());
+}
+
+TEST(Figure, SvgIsWellFormedAndItsTextIsText) {
+  const std::string svg = to_svg(one_of_each());
+  expect_well_formed(svg);
+  for (const char* text : {">Everything<", ">and a subtitle<", ">accuracy [%]<", ">a &lt; b &amp; c<", ">seen<", ">2σ<",
+                           ">here<", ">10²<", ">lb<"}) {
+    EXPECT_THAT(svg, HasSubstr(text));
+  }
+}
+
+TEST(Figure, NothingThatIsNotANumberReachesTheFile) {
+  Figure figure = one_of_each();
+  const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
+  figure.panels[0].layers.push_back(Line{"holes", {1, 2, 3, 4, 5}, {1, nan, -1, inf, 2}, {}, {}});
+  figure.panels[0].layers.push_back(Points{"bad", {nan, 0, 2}, {1, 1, 1}, {}});
+  const std::string svg = to_svg(figure);
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  EXPECT_THAT(svg, Not(HasSubstr("inf")));
+  expect_well_formed(svg);
+}
+
+TEST(Figure, EmptyPanelsAndSinglePointsHaveARange) {
+  for (const Scale scale : {Scale::kLinear, Scale::kLog}) {
+    Panel empty{"empty", {"x", scale}, {"y", scale}}, single = empty;
+    single.layers = {Points{"p", {3}, {7}}};
+    const std::string svg = to_svg(Figure{"", "", {empty, single}, 1});
+    EXPECT_THAT(svg, Not(HasSubstr("nan")));
+    expect_well_formed(svg);
+  }
+}
+
+TEST(Figure, SameNameHasTheSameColorAndOneLegendEntry) {
+  Panel panel{"", {"x"}, {"y"}};
+  panel.layers = {Line{"first", {0, 1}, {0, 1}}, Line{"second", {0, 1}, {1, 0}}, Points{"first", {0.5}, {0.5}}};
+  const std::string svg = to_svg(Figure{"", "", {panel, panel}, 2, 300, 200, true});
+  const auto count = [&](const std::string& what) {
+    std::size_t n = 0;
+    for (auto at = svg.find(what); at != std::string::npos; at = svg.find(what, at + 1)) ++n;
+    return n;
+  };
+  EXPECT_EQ(count(">first</text>"), 1u);
+  EXPECT_EQ(count("#0069b0"), 6u);  // line and point in two panels, line and point in the legend
+}
+
+TEST(Figure, PngHasTheSizeOfTheSvgTimesTheScale) {
+  if (!png_available()) {
+    EXPECT_THROW(to_png(one_of_each()), Error);
+    return;
+  }
+  const std::string png = to_png(one_of_each(), 2), svg = to_svg(one_of_each());
+  ASSERT_EQ(png.substr(0, 8), "\x89PNG\r\n\x1a\n");
+  const auto big_endian = [&](std::size_t at) {
+    int value = 0;
+    for (std::size_t i = at; i < at + 4; ++i) value = 256 * value + static_cast<unsigned char>(png[i]);
+    return value;
+  };
+  std::smatch size;
+  ASSERT_TRUE(std::regex_search(svg, size, std::regex("width=\"([0-9.]+)\" height=\"([0-9.]+)\"")));
+  EXPECT_NEAR(big_endian(16), 2 * std::stod(size[1]), 1);
+  EXPECT_NEAR(big_endian(20), 2 * std::stod(size[2]), 1);
+}
+
+TEST(Figure, SavesWhatItCanDraw) {
+  const testing::TemporaryFolder folder;
+  const auto paths = save_figure(one_of_each(), folder / "figure");
+  EXPECT_EQ(paths.size(), png_available() ? 2u : 1u);
+  EXPECT_EQ(read_file(folder / "figure.svg"), to_svg(one_of_each()));
+}
+
+TEST(Figure, TextWrapsAtSpaces) {
+  const auto lines = wrap_text("one two three four five six", 12, 80);
+  EXPECT_GT(lines.size(), 2u);
+  std::string joined;
+  for (const auto& line : lines) {
+    EXPECT_LE(text_width(line, 12), 80);
+    joined += (joined.empty() ? "" : " ") + line;
+  }
+  EXPECT_EQ(joined, "one two three four five six");
+  EXPECT_EQ(wrap_text("unbreakable", 12, 5).size(), 1u);
+  EXPECT_TRUE(wrap_text("", 12, 50).empty());
+}
+
+}  // namespace
+}  // namespace covnoise::plot
