@@ -67,9 +67,9 @@ std::vector<Tick> linear_ticks(Range range, int most) {
 std::vector<Tick> log_ticks(Range range, int most) {
   const int first = static_cast<int>(std::floor(std::log10(range.min) + 1e-9));
   const int last = static_cast<int>(std::ceil(std::log10(range.max) - 1e-9));
-  const int decades = std::max(1, last - first);
-  if (std::log10(range.max / range.min) < 0.7) return linear_ticks(range, most);
-  const int every = (decades + most - 1) / std::max(1, most);
+  const double decades = std::log10(range.max / range.min);
+  if (decades < 0.7) return linear_ticks(range, most);
+  const int every = std::max(1, static_cast<int>(std::ceil(decades / most)));
   const bool label_2_and_5 = 3 * decades <= most;
   std::vector<Tick> ticks;
   for (int exponent = first; exponent <= last; ++exponent) {

@@ -115,13 +115,13 @@ std::string quadratic_table(const QuadraticStudy& study) {
   const std::size_t index = study.errors.size() / 2;
   std::string text = fmt::format("dimension {}, eigenvalues {:.4g} to {:.4g}, {} trajectories\n\n", q.dimension(),
                                  q.lambda_min(), q.lambda_max(), study.options.trajectories);
-  text += fmt::format("{:<12}{:>10}{:>12}{:>26}{:>12}{:>12}{:>12}{:>12}\n", "noise C", "Tr CC'", "Tr C'AC",
+  text += fmt::format("{:<12}{:>9}{:>10}{:>20}{:>11}{:>10}{:>16}{:>10}\n", "noise C", "Tr CC'", "Tr C'AC",
                       fmt::format("loss after {}", study.options.iterations), "exact", "bound",
                       fmt::format("steps to {:g}", error), "table 1");
   for (const auto& r : study.results) {
     const auto exact = exact_losses(q, r.factor, study.steps, study.theta_0, study.options.iterations).back();
-    text += fmt::format("{:<12}{:>10.4g}{:>12.4g}{:>26}{:>12.5g}{:>12}{:>12}{:>12.0f}\n", r.name, r.trace, r.curvature,
-                        fmt::format("{:.5g} +- {:.1g}", r.simulated.mean.back(), r.simulated.standard_error.back()),
+    text += fmt::format("{:<12}{:>9.4g}{:>10.4g}{:>20}{:>11.4g}{:>10}{:>16}{:>10.0f}\n", r.name, r.trace, r.curvature,
+                        fmt::format("{:.4g} +- {:.1g}", r.simulated.mean.back(), r.simulated.standard_error.back()),
                         exact, r.bound ? fmt::format("{:.4g}", (*r.bound)(study.options.iterations)) : "-",
                         steps_text(r.reached[index], study.options.horizon), printed_steps(r, error));
   }
