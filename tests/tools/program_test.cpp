@@ -49,6 +49,8 @@ class ProgramTest : public ::testing::Test {
             "--set",
             "data.train_limit=3072",
             "--set",
+            "data.test_limit=500",
+            "--set",
             "train.batch=256",
             "--set",
             "noise.stop_after=0.8",
