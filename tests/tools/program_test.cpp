@@ -228,7 +228,7 @@ TEST_F(InterruptTest, KilledRunsEndWithTheSameBytes) {
     const auto resumed = run(short_training(out));
     ASSERT_EQ(resumed.code, 0) << resumed.output;
     expect_same(out);
-    fs::remove_all(out);
+    remove_tree(out);
   }
 }
 
