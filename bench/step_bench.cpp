@@ -1,6 +1,7 @@
 // One training step (forward, backward on the sum of the losses, plain SGD) of the zoo's networks, against the same
 // network with LibTorch's own layers. The two alternate in one run, and `ratio` is ours over theirs by medians: the
 // goal is at most 1.05. sb: 128 images, statistics over all. lb: a micro-batch of 512 images in ghost batches of 128.
+#include "covnoise/core/memory.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/nn/model_zoo.h"
 
@@ -50,6 +51,7 @@ void register_steps() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  covnoise::keep_freed_memory();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   register_steps();

@@ -3,40 +3,52 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <vector>
 
 namespace covnoise::bench {
 
-template <class Work>
-double seconds(Work&& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+/// Seconds that one piece of work took, run after run.
+class Timings {
+ public:
+  template <class Work>
+  double add(Work&& work) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto processor_start = std::clock();
+    work();
+    processor_.push_back(static_cast<double>(std::clock() - processor_start) / CLOCKS_PER_SEC);
+    wall_.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    return wall_.back();
+  }
+  double wall() const { return median(wall_); }
+  double processor() const { return median(processor_); }  ///< of all threads together
 
-inline double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
+ private:
+  static double median(std::vector<double> values) {
+    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+    return values[values.size() / 2];
+  }
+  std::vector<double> wall_, processor_;
+};
 
 /// Runs `ours` and `theirs` in turn, so that whatever else loads the machine loads both, and reports the medians in
-/// milliseconds and `ratio` = ours / theirs. The benchmark's own time is that of `ours` (UseManualTime). Returns the
+/// milliseconds and `ratio` = ours / theirs; `cpu_ratio` is the same by processor time, which other programs disturb
+/// least (with one thread: `taskset -c 0`). The benchmark's own time is that of `ours` (UseManualTime). Returns the
 /// median of `ours` in seconds.
 template <class Ours, class Theirs>
 double alternate(benchmark::State& state, Ours&& ours, Theirs&& theirs) {
-  std::vector<double> our_times, their_times;
+  Timings mine, others;
   ours();
   theirs();
   for (auto _ : state) {
-    our_times.push_back(seconds(ours));
-    their_times.push_back(seconds(theirs));
-    state.SetIterationTime(our_times.back());
+    state.SetIterationTime(mine.add(ours));
+    others.add(theirs);
   }
-  const double mine = median(our_times), other = median(their_times);
-  state.counters["ours_ms"] = 1e3 * mine;
-  state.counters["theirs_ms"] = 1e3 * other;
-  state.counters["ratio"] = mine / other;
-  return mine;
+  state.counters["ours_ms"] = 1e3 * mine.wall();
+  state.counters["theirs_ms"] = 1e3 * others.wall();
+  state.counters["ratio"] = mine.wall() / others.wall();
+  state.counters["cpu_ratio"] = mine.processor() / others.processor();
+  return mine.wall();
 }
 
 }  // namespace covnoise::bench

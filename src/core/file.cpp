@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <ftw.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -147,6 +148,12 @@ void create_folders(const fs::path& folder) {
 void rename_synced(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) < 0) fail("write", to, errno);
   sync_folder(folder_of(to));
+}
+
+bool remove_tree(const std::filesystem::path& path) {
+  const auto remove_one = [](const char* name, const struct stat*, int, struct FTW*) { return ::remove(name); };
+  constexpr int kOpenFolders = 16;
+  return ::nftw(path.c_str(), remove_one, kOpenFolders, FTW_DEPTH | FTW_PHYS) == 0;
 }
 
 }  // namespace covnoise

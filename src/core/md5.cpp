@@ -3,6 +3,7 @@
 #include "covnoise/core/error.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/evp.h>
 
 #include <array>

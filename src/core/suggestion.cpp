@@ -1,6 +1,7 @@
 #include "covnoise/core/suggestion.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>

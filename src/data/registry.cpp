@@ -7,6 +7,7 @@
 #include "data/folder.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <functional>
 

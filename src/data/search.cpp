@@ -5,6 +5,7 @@
 #include "data/file_set.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -105,11 +105,14 @@ class View {
     cosine_ = cosine(angle) * scale;
     sine_ = sine(angle) * scale;
   }
-  Point operator()(float column, float row, bool centred) const {
-    const float x = column - 0.5f * kSide, y = row - 0.5f * kSide;
-    const Point p = warp_({cosine_ * x - sine_ * y, sine_ * x + cosine_ * y});
+  /// The middle of a pixel.
+  Point operator()(int row, int column, bool centred) const {
+    const Point p =
+        warp_(turn(static_cast<float>(column) - 0.5f * (kSide - 1), static_cast<float>(row) - 0.5f * (kSide - 1)));
     return centred ? p : Point{p.x + phase_.x, p.y + phase_.y};
   }
+  /// A step in the picture, without the warp.
+  Point turn(float x, float y) const { return {cosine_ * x - sine_ * y, sine_ * x + cosine_ * y}; }
 
  private:
   Point phase_;
@@ -134,11 +137,10 @@ Color draw_contrast(Dice& dice) {
 
 /// Share of the first colour in one pixel: four samples.
 float coverage(const Kind& kind, const Shape& shape, const View& view, int row, int column) {
+  const Point middle = view(row, column, kind.centred), a = view.turn(0.25f, 0.25f), b = view.turn(0.25f, -0.25f);
   int hits = 0;
-  for (int sample = 0; sample < 4; ++sample) {
-    const float x = static_cast<float>(column) + (sample % 2 == 0 ? 0.25f : 0.75f);
-    const float y = static_cast<float>(row) + (sample / 2 == 0 ? 0.25f : 0.75f);
-    hits += kind.pattern(view(x, y, kind.centred), shape) ? 1 : 0;
+  for (const Point& step : {a, b, Point{-a.x, -a.y}, Point{-b.x, -b.y}}) {
+    hits += kind.pattern({middle.x + step.x, middle.y + step.y}, shape) ? 1 : 0;
   }
   return 0.25f * static_cast<float>(hits);
 }

@@ -5,6 +5,7 @@
 #include "nn/models/families.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/types.h>
 
 #include <functional>

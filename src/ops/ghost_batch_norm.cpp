@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 namespace covnoise {
@@ -49,17 +50,18 @@ void check_like(const at::Tensor& tensor, const at::Tensor& x, at::IntArrayRef s
               " is ", tensor.scalar_type(), " ", tensor.sizes(), ", expected ", x.scalar_type(), " ", sizes);
 }
 
-/// Channels of one piece of work: about 4096 bytes in a row, so that a ghost batch's part of them stays in the cache
-/// between the two passes, and small planes are read as whole lines.
-std::int64_t channels_per_piece(const ghost_norm::Shape& shape) {
-  return std::min(shape.channels, std::max<std::int64_t>(1, 1024 / std::max<std::int64_t>(1, shape.positions)));
+/// Ranges of channels that each ghost batch is cut into, so that the pieces divide evenly among the threads. As few as
+/// possible: memory is read fastest in long rows.
+std::int64_t ranges_per_ghost(const ghost_norm::Shape& shape, std::int64_t ghosts) {
+  const std::int64_t threads = std::max(1, at::get_num_threads());
+  return std::min(shape.channels, threads / std::gcd(ghosts, threads));
 }
 
-/// work(g, begin, end, sums) for every ghost batch g and range of channels. The pieces, and so the results, are the
-/// same for every number of threads.
+/// work(g, begin, end, sums) for every ghost batch g and range of channels. A channel's result does not depend on the
+/// range it is in, and so not on the number of threads.
 template <class Work>
 void for_each_piece(const ghost_norm::Shape& shape, std::int64_t ghosts, const Work& work) {
-  const std::int64_t step = channels_per_piece(shape), ranges = (shape.channels + step - 1) / step;
+  const std::int64_t ranges = ranges_per_ghost(shape, ghosts), step = (shape.channels + ranges - 1) / ranges;
   at::parallel_for(0, ghosts * ranges, 1, [&](std::int64_t first, std::int64_t last) {
     std::vector<ghost_norm::ChannelSums> sums(static_cast<std::size_t>(step));
     for (std::int64_t piece = first; piece < last; ++piece) {

@@ -10,8 +10,14 @@ namespace {
 // Elements added up in the tensor's own precision before they join a sum in double precision.
 constexpr std::int64_t kBlock = 512;
 
-template <class T>
-double plane_sum(const T* __restrict x, std::int64_t n) {
+/// A size known to the compiler: planes of a few positions would spend their time on the ends of vector loops.
+template <std::int64_t kSize>
+struct Fixed {
+  constexpr operator std::int64_t() const { return kSize; }
+};
+
+template <class T, class Size>
+double plane_sum(const T* __restrict x, Size n) {
   double total = 0;
   for (std::int64_t begin = 0; begin < n; begin += kBlock) {
     const std::int64_t end = begin + kBlock < n ? begin + kBlock : n;
@@ -24,8 +30,8 @@ double plane_sum(const T* __restrict x, std::int64_t n) {
 }
 
 /// Sum of x - centre into `first`, of its square into `second`.
-template <class T>
-void plane_moments(const T* __restrict x, std::int64_t n, T centre, double& first, double& second) {
+template <class T, class Size>
+void plane_moments(const T* __restrict x, Size n, T centre, double& first, double& second) {
   first = second = 0;
   for (std::int64_t begin = 0; begin < n; begin += kBlock) {
     const std::int64_t end = begin + kBlock < n ? begin + kBlock : n;
@@ -41,8 +47,8 @@ void plane_moments(const T* __restrict x, std::int64_t n, T centre, double& firs
 }
 
 // Two passes over the plane, around its own mean: exact even where the mean is far above the spread.
-template <class T>
-void add_plane(const T* x, std::int64_t n, bool is_first, ChannelSums& sums) {
+template <class T, class Size>
+void add_plane(const T* x, Size n, bool is_first, ChannelSums& sums) {
   const double count = static_cast<double>(n);
   const T centre = static_cast<T>(plane_sum(x, n) / count);
   double rest, squares;
@@ -56,9 +62,8 @@ void add_plane(const T* x, std::int64_t n, bool is_first, ChannelSums& sums) {
 }
 
 /// Sum of dy into `first`, of dy (x - mean) into `second`.
-template <class T>
-void plane_products(const T* __restrict dy, const T* __restrict x, std::int64_t n, T mean, double& first,
-                    double& second) {
+template <class T, class Size>
+void plane_products(const T* __restrict dy, const T* __restrict x, Size n, T mean, double& first, double& second) {
   first = second = 0;
   for (std::int64_t begin = 0; begin < n; begin += kBlock) {
     const std::int64_t end = begin + kBlock < n ? begin + kBlock : n;
@@ -86,9 +91,8 @@ void finish_statistics(const Shape& shape, const Forward<T>& a, std::int64_t cha
   a.rstd[channel] = static_cast<T>(1 / std::sqrt(squares / count + a.eps));
 }
 
-template <class T>
-void forward(const Shape& shape, const Forward<T>& a, std::int64_t begin, std::int64_t end, ChannelSums* sums) {
-  const std::int64_t n = shape.positions;
+template <class T, class Size>
+void forward(const Shape& shape, const Forward<T>& a, std::int64_t begin, std::int64_t end, ChannelSums* sums, Size n) {
   for (std::int64_t i = 0; i < shape.examples; ++i)
     for (std::int64_t c = begin; c < end; ++c)
       add_plane(a.x + (i * shape.channels + c) * n, n, i == 0, sums[c - begin]);
@@ -104,9 +108,9 @@ void forward(const Shape& shape, const Forward<T>& a, std::int64_t begin, std::i
 }
 
 // dx = weight rstd (dy - mean(dy) - xhat mean(dy xhat)), means over the ghost batch.
-template <class T>
-void backward(const Shape& shape, const Backward<T>& a, std::int64_t begin, std::int64_t end, ChannelSums* sums) {
-  const std::int64_t n = shape.positions;
+template <class T, class Size>
+void backward(const Shape& shape, const Backward<T>& a, std::int64_t begin, std::int64_t end, ChannelSums* sums,
+              Size n) {
   for (std::int64_t i = 0; i < shape.examples; ++i)
     for (std::int64_t c = begin; c < end; ++c) {
       const std::int64_t plane = i * shape.channels + c;
@@ -132,6 +136,34 @@ void backward(const Shape& shape, const Backward<T>& a, std::int64_t begin, std:
 #pragma omp simd
       for (std::int64_t t = 0; t < n; ++t) dx[t] = scale * (dy[t] - mean_dy - (x[t] - mean) * slope);
     }
+}
+
+template <class T>
+void forward(const Shape& shape, const Forward<T>& a, std::int64_t begin, std::int64_t end, ChannelSums* sums) {
+  switch (shape.positions) {
+    case 1:
+      return forward(shape, a, begin, end, sums, Fixed<1>());
+    case 4:
+      return forward(shape, a, begin, end, sums, Fixed<4>());
+    case 16:
+      return forward(shape, a, begin, end, sums, Fixed<16>());
+    default:
+      return forward(shape, a, begin, end, sums, shape.positions);
+  }
+}
+
+template <class T>
+void backward(const Shape& shape, const Backward<T>& a, std::int64_t begin, std::int64_t end, ChannelSums* sums) {
+  switch (shape.positions) {
+    case 1:
+      return backward(shape, a, begin, end, sums, Fixed<1>());
+    case 4:
+      return backward(shape, a, begin, end, sums, Fixed<4>());
+    case 16:
+      return backward(shape, a, begin, end, sums, Fixed<16>());
+    default:
+      return backward(shape, a, begin, end, sums, shape.positions);
+  }
 }
 
 }  // namespace

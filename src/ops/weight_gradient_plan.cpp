@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::int64_t kPackedSize = 512 * 256;       // positions x channels in a chunk: half of a second-level cache
 constexpr std::int64_t kPartialWeights = 512 * 1024;  // bound on the slices' partial sums
-constexpr std::int64_t kTasks = 32;                   // enough to share out
+constexpr std::int64_t kFewTasks = 4;
+constexpr std::int64_t kTasks = 32;  // enough to share out
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -94,9 +95,17 @@ Plan make_plan(const Convolution& c, std::int64_t examples_per_group, int lanes,
   // Both operands of a part are packed for it alone, so parts are large; large kernels make the weight large enough.
   const std::int64_t side = c.kernel() == 1 ? 256 : 128;
   plan.chunk = make_chunk(c, examples_per_group, side);
+  std::int64_t output_side = std::min(side, c.outputs), channel_side = std::min(side, c.channels);
+  const auto tasks = [&] {  // an upper bound: one slice for each group of examples
+    return c.groups * divide_up(c.outputs, output_side) * divide_up(c.channels, channel_side) * plan.example_groups();
+  };
+  // A batch of few groups has few slices: smaller parts then, down to a tile, or there is nothing to share out.
+  while (tasks() < kFewTasks && channel_side > kMaxRows)
+    channel_side = divide_up(channel_side, 2 * kMaxRows) * kMaxRows;
+  while (tasks() < kFewTasks && output_side > 2 * lanes) output_side = divide_up(output_side, 4 * lanes) * 2 * lanes;
   for (std::int64_t group = 0; group < c.groups; ++group)
-    for (const Range& outputs : split(c.outputs, side))
-      for (const Range& channels : split(c.channels, side)) {
+    for (const Range& outputs : split(c.outputs, output_side))
+      for (const Range& channels : split(c.channels, channel_side)) {
         plan.parts.push_back(make_part(plan, group, outputs, channels, lanes, half_lanes));
         plan.parts.back().offset = plan.packed_size;
         plan.packed_size += plan.parts.back().size();

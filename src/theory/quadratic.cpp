@@ -3,6 +3,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/theory/matrix.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cmath>
 #include <limits>

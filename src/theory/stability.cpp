@@ -4,6 +4,7 @@
 #include "covnoise/theory/matrix.h"
 #include "theory/ensemble.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cmath>
 

@@ -79,8 +79,7 @@ void put_in_place(const fs::path& temporary, const fs::path& target) {
   if (fs::exists(target) && ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
     return sync_folder(target.parent_path());
   }
-  std::error_code ignored;
-  fs::remove_all(target, ignored);  // only where the file system cannot exchange; the rename will report what is wrong
+  remove_tree(target);  // only where the file system cannot exchange; the rename will report what is wrong
   rename_synced(temporary, target);
 }
 
@@ -91,10 +90,10 @@ void discard(const fs::path& path) {
   fs::path hidden = path;
   if (path.filename().string().compare(0, 1, ".") != 0) {
     hidden = path.parent_path() / ("." + path.filename().string() + ".old");
-    fs::remove_all(hidden, ignored);
+    remove_tree(hidden);
     fs::rename(path, hidden, ignored);
   }
-  fs::remove_all(hidden, ignored);
+  remove_tree(hidden);
 }
 
 }  // namespace

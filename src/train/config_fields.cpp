@@ -1,6 +1,7 @@
 #include "config_fields.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -49,6 +50,7 @@ std::vector<Field> make_fields() {
 
       COVNOISE_FIELD(data.name, any(), "data set (covnoise data list); `data = NAME` is short for it"),
       COVNOISE_FIELD(data.train_limit, at_least(0), "only the first N training examples; 0: all"),
+      COVNOISE_FIELD(data.test_limit, at_least(0), "only the first N test examples, for quick tries; 0: all"),
       COVNOISE_FIELD(data.holdout, at_least(0), "the last N of those are set aside, for val_accuracy"),
       COVNOISE_FIELD(data.augment, one_of({"auto", "on", "off"}), "pad, crop and flip; auto: the data set's own way"),
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace covnoise {
 namespace {
 
@@ -33,7 +35,9 @@ Split make_split(const DataSource& source, const Config& config) {
   options.augment = config.data.augment == "on" || (config.data.augment == "auto" && source.augment);
   LoaderOptions plain = options;
   plain.augment = false;
-  Split split{Loader(part(source.train, 0, count), options), Loader(source.test, plain), std::nullopt};
+  const std::int64_t tests = config.data.test_limit > 0 ? std::min(config.data.test_limit, source.test.labels.size(0))
+                                                        : source.test.labels.size(0);
+  Split split{Loader(part(source.train, 0, count), options), Loader(part(source.test, 0, tests), plain), std::nullopt};
   if (config.data.holdout > 0) split.validation.emplace(part(source.train, count, config.data.holdout), plain);
   return split;
 }

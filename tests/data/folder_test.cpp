@@ -97,7 +97,7 @@ TEST_F(Folder, RefusesMissingParts) {
   fs::create_directories(folder_ / "train/empty");
   fs::create_directories(folder_ / "test/empty");
   EXPECT_THAT(error(), HasSubstr("train/empty: no images"));
-  fs::remove_all(folder_ / "train");
+  remove_tree(folder_ / "train");
   fs::create_directories(folder_ / "train/only");
   EXPECT_THAT(error(), HasSubstr("train: 1 class folders; at least 2"));
 }

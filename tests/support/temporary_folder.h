@@ -1,4 +1,6 @@
 #pragma once
+#include "covnoise/core/file.h"
+
 #include <filesystem>
 #include <string>
 
@@ -13,10 +15,7 @@ class TemporaryFolder {
     std::string pattern = (std::filesystem::temp_directory_path() / "covnoise-test-XXXXXX").string();
     path_ = ::mkdtemp(pattern.data());
   }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
+  ~TemporaryFolder() { remove_tree(path_); }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   const std::filesystem::path& path() const { return path_; }

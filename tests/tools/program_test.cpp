@@ -49,6 +49,8 @@ class ProgramTest : public ::testing::Test {
             "--set",
             "data.train_limit=3072",
             "--set",
+            "data.test_limit=500",
+            "--set",
             "train.batch=256",
             "--set",
             "noise.stop_after=0.8",
@@ -226,7 +228,7 @@ TEST_F(InterruptTest, KilledRunsEndWithTheSameBytes) {
     const auto resumed = run(short_training(out));
     ASSERT_EQ(resumed.code, 0) << resumed.output;
     expect_same(out);
-    fs::remove_all(out);
+    remove_tree(out);
   }
 }
 

@@ -20,6 +20,10 @@ void write_new_file_synced(const std::filesystem::path& path, std::string_view d
 /// Makes creations, renames and removals inside `folder` durable.
 void sync_folder(const std::filesystem::path& folder);
 
+/// Removes a file or a folder with all that is in it; false where something could not be removed. In place of
+/// std::filesystem::remove_all, of which the PyTorch wheel's libtorch.so exports a broken copy that crashes.
+bool remove_tree(const std::filesystem::path& path);
+
 /// Creates `folder` and its parents; an Error says why not.
 void create_folders(const std::filesystem::path& folder);
 

@@ -47,7 +47,7 @@ struct TrainConfig {
 
 struct DataConfig {
   std::string name = "glyphs";  ///< `data = "mnist"` in a recipe or override is short for `data.name`
-  std::int64_t train_limit = 0, holdout = 0;
+  std::int64_t train_limit = 0, test_limit = 0, holdout = 0;
   std::string augment = "auto";
 };
 

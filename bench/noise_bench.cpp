@@ -1,0 +1,170 @@
+// What noise costs: the step of each regime over the plain large-batch step, measured alternately in one run, and the
+// peak of memory that each step adds. bench_noise [--model NAME,...] [--batch N] [--micro N] [--rounds N]
+#include "covnoise/core/threads.h"
+#include "covnoise/nn/initialize.h"
+#include "covnoise/nn/model_zoo.h"
+#include "covnoise/noise/collector.h"
+#include "covnoise/noise/injection.h"
+#include "covnoise/train/sgd.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+#include <CLI/CLI.hpp>
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace covnoise {
+namespace {
+
+struct Regime {
+  std::string name, structure, estimator;
+};
+
+const std::vector<Regime> kRegimes = {
+    {"lb", "none", "auto"},
+    {"ghost", "diag-fisher", "ghost"},
+    {"exact", "diag-fisher", "exact"},
+    {"lb-trace", "fisher-trace", "exact"},
+    {"lb-full", "full-fisher", "auto"},
+    {"lb-kfac", "kfac", "exact"},
+};
+
+struct Options {
+  std::string models = "mlp,lenet,alexnet,resnet44,vgg16", regimes = "lb,ghost,exact,lb-trace,lb-full";
+  std::int64_t batch = 1024, micro = 512;
+  int rounds = 3;
+};
+
+/// One network with everything a step needs.
+class Step {
+ public:
+  Step(const std::string& model, const Regime& regime, const Options& options) : options_(options) {
+    const bool grey = model == "mlp" || model == "lenet";
+    ModelOptions shape;
+    shape.input = grey ? InputShape{1, 28, 28} : InputShape{3, 32, 32};
+    shape.ghost_batch = 128;
+    model_ = make_model(model, shape);
+    initialize(*model_, 0);
+    model_->train();
+    images_ = torch::randn({options.batch, shape.input.channels, shape.input.height, shape.input.width});
+    labels_ = torch::randint(0, 10, {options.batch}, torch::kInt64);
+    parameters_ = std::make_unique<FlatParameters>(*model_);
+    collector_ = std::make_unique<Collector>(
+        *model_, [this](const at::Tensor& x) { return model_->forward(x); }, *parameters_, Collector::Options{128, {}});
+    InjectionOptions noise;
+    noise.structure = regime.structure;
+    noise.structure_options.estimator = regime.estimator;
+    noise.structure_options.batch_statistics = model_info(model).batch_statistics;
+    injection_ = std::make_unique<Injection>(noise);
+    sgd_ = std::make_unique<Sgd>(*parameters_, SgdOptions{});
+  }
+
+  double seconds() {
+    const auto start = std::chrono::steady_clock::now();
+    StepContext step;
+    step.step = count_++;
+    step.batch = options_.batch;
+    step.lr = 1e-4;
+    step.momentum = 0.9;
+    collector_->begin(injection_->needs(step), 0, static_cast<std::uint32_t>(step.step));
+    for (std::int64_t first = 0; first < options_.batch; first += options_.micro) {
+      const std::int64_t n = std::min(options_.micro, options_.batch - first);
+      collector_->add(images_.narrow(0, first, n), labels_.narrow(0, first, n));
+    }
+    sgd_->step(step.lr, injection_->draw(collector_->finish(), step), injection_->placement());
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+ private:
+  Options options_;
+  std::shared_ptr<Model> model_;
+  at::Tensor images_, labels_;
+  std::unique_ptr<FlatParameters> parameters_;
+  std::unique_ptr<Collector> collector_;
+  std::unique_ptr<Injection> injection_;
+  std::unique_ptr<Sgd> sgd_;
+  std::int64_t count_ = 0;
+};
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+/// Peak resident memory in MiB of a process that takes two steps.
+double peak_memory(const std::string& model, const Regime& regime, const Options& options) {
+  const pid_t child = fork();  // before this process has started any thread
+  if (child == 0) {
+    set_threads(0);
+    Step step(model, regime, options);
+    step.seconds();
+    step.seconds();
+    _exit(0);
+  }
+  int status = 0;
+  struct rusage usage = {};
+  wait4(child, &status, 0, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+std::vector<Regime> chosen(const Options& options) {
+  std::vector<Regime> result;
+  for (const auto& regime : kRegimes) {
+    if (("," + options.regimes + ",").find("," + regime.name + ",") != std::string::npos) result.push_back(regime);
+  }
+  return result;
+}
+
+void run(const Options& options) {
+  const auto regimes = chosen(options);
+  std::vector<std::string> models;
+  for (const auto& name : CLI::detail::split(options.models, ',')) models.push_back(name);
+  std::vector<std::vector<double>> memory;
+  for (const auto& model : models) {
+    memory.emplace_back();
+    for (const auto& regime : regimes) memory.back().push_back(peak_memory(model, regime, options));
+  }
+  set_threads(0);
+  std::printf("%-10s %-10s %10s %8s %10s %8s\n", "model", "regime", "ms", "over lb", "peak MiB", "over lb");
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    std::vector<std::unique_ptr<Step>> steps;
+    for (const auto& regime : regimes) steps.push_back(std::make_unique<Step>(models[m], regime, options));
+    std::vector<std::vector<double>> times(steps.size());
+    for (int round = -1; round < options.rounds; ++round) {  // the first warms up
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        const double seconds = steps[i]->seconds();
+        if (round >= 0) times[i].push_back(seconds);
+      }
+    }
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      std::vector<double> ratios;  // within a round: the machine's mood changes slower than that
+      for (std::size_t r = 0; r < times[i].size(); ++r) ratios.push_back(times[i][r] / times[0][r]);
+      std::printf("%-10s %-10s %10.1f %8.3f %10.0f %8.3f\n", models[m].c_str(), regimes[i].name.c_str(),
+                  1e3 * median(times[i]), median(ratios), memory[m][i], memory[m][i] / memory[m][0]);
+      std::fflush(stdout);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace covnoise
+
+int main(int argc, char** argv) {
+  covnoise::Options options;
+  CLI::App app("The cost of noise over the plain large-batch step");
+  app.add_option("--models", options.models, "names, separated by commas");
+  app.add_option("--regimes", options.regimes, "of lb,ghost,exact,lb-trace,lb-full,lb-kfac; lb first");
+  app.add_option("--batch", options.batch);
+  app.add_option("--micro", options.micro);
+  app.add_option("--rounds", options.rounds);
+  CLI11_PARSE(app, argc, argv);
+  covnoise::run(options);
+}
