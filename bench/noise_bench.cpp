@@ -1,5 +1,6 @@
 // What noise costs: the step of each regime over the plain large-batch step, measured alternately in one run, and the
 // peak of memory that each step adds. bench_noise [--model NAME,...] [--batch N] [--micro N] [--rounds N]
+#include "covnoise/core/memory.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/nn/initialize.h"
 #include "covnoise/nn/model_zoo.h"
@@ -158,6 +159,7 @@ void run(const Options& options) {
 }  // namespace covnoise
 
 int main(int argc, char** argv) {
+  covnoise::keep_freed_memory();
   covnoise::Options options;
   CLI::App app("The cost of noise over the plain large-batch step");
   app.add_option("--models", options.models, "names, separated by commas");

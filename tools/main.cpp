@@ -1,6 +1,7 @@
 #include "build_info.h"
 #include "commands.h"
 #include "covnoise/core/error.h"
+#include "covnoise/core/memory.h"
 
 #include <c10/util/Exception.h>
 
@@ -20,6 +21,7 @@ int complain(std::string message, int exit_code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  covnoise::keep_freed_memory();
   CLI::App app("Large-batch training with structured covariance noise", "covnoise");
   app.set_version_flag("--version", "covnoise " COVNOISE_VERSION);
   covnoise::add_train_command(app);

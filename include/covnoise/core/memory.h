@@ -3,8 +3,8 @@
 namespace covnoise {
 
 /// Keeps freed memory in the process instead of giving large blocks back to the system at once. A training step frees
-/// and takes the same tensors again and again; with glibc's defaults each large one is mapped anew, and zeroing its pages
-/// costs more than a pass of batch normalisation over it. To be called once, at the start of a program.
+/// and takes the same tensors again and again; with glibc's defaults each large one is mapped anew, and zeroing its
+/// pages costs more than a pass of batch normalisation over it. To be called once, at the start of a program.
 void keep_freed_memory();
 
 }  // namespace covnoise
