@@ -169,8 +169,8 @@ void TrainingRun::end_epoch(std::int64_t epoch, CheckpointStore& store, MetricsW
   const double speed = images_per_second();
   if (config_.train.eval_train) {
     const auto train = evaluate(*model_, split_.train);
-    record["eval_train_loss"] = train.loss;
-    record["eval_train_accuracy"] = train.accuracy;
+    record["train_eval_loss"] = train.loss;
+    record["train_eval_accuracy"] = train.accuracy;
   }
   const auto test = evaluate(*model_, split_.test);
   record["test_loss"] = test.loss;

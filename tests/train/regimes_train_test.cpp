@@ -72,6 +72,20 @@ TEST(Train, NoiseIsInTheMetrics) {
   EXPECT_NEAR(first["noise_temperature"].get<double>(), 0.01 * 0.1 * (1.0 / 16 - 1.0 / 64), 1e-12);
 }
 
+TEST(Train, HeldOutExamplesAreEvaluatedAndNotTrainedOn) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options;
+  options.config = small_config("sb", "mlp");
+  options.config.data.holdout = 64;
+  options.config.train.eval_train = true;
+  options.out = folder / "run";
+  train(options);
+  const auto records = read_metrics(options.out);
+  EXPECT_EQ(records.back()["step"].get<std::int64_t>(), 2);  // two epochs of one batch of the 64 that are left
+  EXPECT_TRUE(records.back().contains("val_accuracy"));
+  EXPECT_TRUE(records.back().contains("train_eval_accuracy"));
+}
+
 TEST(Train, MicroBatchesDoNotChangeTheGradientNorm) {
   const testing::TemporaryFolder folder;
   std::vector<double> norms;
