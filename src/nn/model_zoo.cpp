@@ -103,7 +103,7 @@ std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& o
 ModelInfo model_info(const std::string& name) {
   std::smatch match;
   const auto& family = find(name, match);
-  // Normalisation makes linear scaling of the rate possible; without it the rate hardly grows with the batch.
+  // Linear scaling where batch normalisation keeps it stable; a cautious start, not a tuned value, where there is none.
   return {name, family.summary, family.batch_statistics, family.default_lr, family.batch_statistics ? 1.0 : 0.25};
 }
 
