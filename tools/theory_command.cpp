@@ -1,5 +1,5 @@
 #include "commands.h"
-#include "covnoise/core/error.h"
+#include "covnoise/core/file.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/plot/figure.h"
 #include "covnoise/theory/quadratic_study.h"
@@ -27,6 +27,12 @@ void add_common(CLI::App& command, Common& common, std::uint64_t& seed) {
   command.add_option("--out", common.out, "folder for numbers and figures")->capture_default_str();
   command.add_option("--seed", seed, "of all random numbers")->capture_default_str();
   command.add_option("--threads", common.threads, "0: all processors")->capture_default_str();
+}
+
+/// A folder that cannot be made is found out before the work, not after it.
+void begin(const Common& common) {
+  set_threads(common.threads);
+  create_folders(common.out);
 }
 
 template <class Study>
@@ -64,7 +70,7 @@ void add_quadratic(CLI::App& theory) {
       ->delimiter(',');
   add_common(*command, *common, options->seed);
   command->callback([options, common] {
-    set_threads(common->threads);
+    begin(*common);
     const QuadraticStudy study = study_quadratic(*options);
     finish(study, quadratic_table(study), *common);
   });
@@ -84,7 +90,7 @@ void add_regression(CLI::App& theory) {
   command->add_option("--start", options->start, "where the step begins")->delimiter(',')->capture_default_str();
   add_common(*command, *common, options->seed);
   command->callback([options, common] {
-    set_threads(common->threads);
+    begin(*common);
     const RegressionStudy study = study_regression(*options);
     finish(study, regression_table(study), *common);
   });
@@ -113,7 +119,7 @@ void add_stability(CLI::App& theory) {
   command->add_option("--trajectories", options->process.trajectories, "simulated")->capture_default_str();
   add_common(*command, *common, options->seed);
   command->callback([options, common] {
-    set_threads(common->threads);
+    begin(*common);
     const StabilityStudy study = study_stability(*options);
     finish(study, stability_table(study), *common);
   });

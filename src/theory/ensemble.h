@@ -15,7 +15,7 @@ struct EnsembleOptions {
   at::ScalarType dtype = at::kDouble;  ///< of theta, xi and the products
 };
 
-constexpr std::int64_t kEnsembleBlock = 256;  ///< trajectories of a block; part of the results, through the noise
+constexpr std::int64_t kEnsembleBlock = 128;  ///< trajectories of a block; part of the results, through the noise
 
 inline std::int64_t ensemble_blocks(std::int64_t trajectories) {
   return (trajectories + kEnsembleBlock - 1) / kEnsembleBlock;
