@@ -120,6 +120,12 @@ std::vector<std::string> difference(const Config& there, const Config& here) {
   return lines;
 }
 
+std::vector<std::pair<std::string, std::string>> config_values(const Config& config) {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const auto& field : config_fields()) values.emplace_back(field.key, value_text(field, config));
+  return values;
+}
+
 std::vector<std::string> config_keys() {
   std::vector<std::string> keys;
   for (const auto& field : config_fields()) keys.push_back(field.key);

@@ -119,7 +119,7 @@ void TrainingRun::one_step(MetricsWriter& metrics) {
     order_epoch_ = epoch;
   }
   const auto indices = order_.narrow(0, (progress_.step - schedule_.first_step(epoch)) * batch, batch);
-  const StepResult result = step_.run(progress_.step, split_.train, indices);
+  const StepResult result = step_or_record_divergence(indices, metrics);
   ++progress_.step;
   progress_.epoch_loss += result.loss * static_cast<double>(batch);
   progress_.epoch_correct += result.correct;
@@ -131,6 +131,21 @@ void TrainingRun::one_step(MetricsWriter& metrics) {
                                  ? config_.train.log_every
                                  : std::max<std::int64_t>(1, schedule_.steps_per_epoch(epoch) / 10);
   if (progress_.step % every == 0) log_step(result, metrics);
+}
+
+StepResult TrainingRun::step_or_record_divergence(const at::Tensor& indices, MetricsWriter& metrics) {
+  try {
+    return step_.run(progress_.step, split_.train, indices);
+  } catch (const Error& error) {
+    if (error.exit_code() != kDivergedExit) throw;
+    // Of the step that failed, which no checkpoint holds: going on from one cuts the record.
+    metrics.write({{"kind", "diverged"},
+                   {"step", progress_.step + 1},
+                   {"epoch", schedule_.epoch_of(progress_.step) + 1},
+                   {"message", error.what()}});
+    metrics.flush_synced();
+    throw;
+  }
 }
 
 double TrainingRun::images_per_second() const {

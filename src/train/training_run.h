@@ -36,6 +36,7 @@ class TrainingRun {
  private:
   using Clock = std::chrono::steady_clock;
   void one_step(MetricsWriter& metrics);
+  StepResult step_or_record_divergence(const at::Tensor& indices, MetricsWriter& metrics);
   void end_epoch(std::int64_t epoch, CheckpointStore& store, MetricsWriter& metrics);
   void log_step(const StepResult& result, MetricsWriter& metrics);
   void save(CheckpointStore& store, bool scheduled);

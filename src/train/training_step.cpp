@@ -10,8 +10,6 @@
 namespace covnoise {
 namespace {
 
-constexpr int kDivergedExit = 3;
-
 [[noreturn]] void diverged(const std::string& what, const StepContext& context) {
   throw Error(fmt::format("{} is not finite at step {} (rate {:g}): training diverged; lower train.lr, lengthen "
                           "train.warmup or set train.clip_norm",

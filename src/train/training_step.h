@@ -9,6 +9,8 @@
 
 namespace covnoise {
 
+constexpr int kDivergedExit = 3;  ///< exit code of the Error that ends a training which diverged
+
 /// What one step gave.
 struct StepResult {
   StepContext context;

@@ -165,6 +165,14 @@ TEST_F(ProgramTest, ADivergedRunNamesTheLayer) {
   const auto result = run(arguments);
   EXPECT_EQ(result.code, 3);
   EXPECT_THAT(result.output, HasSubstr("not finite at step"));
+  const auto last = read_metrics(folder_ / "run").back();
+  EXPECT_EQ(last["kind"], "diverged");
+  EXPECT_THAT(last["message"].get<std::string>(), HasSubstr("not finite at step"));
+  // Going on from the last checkpoint, or from the beginning, takes the record away before the run diverges again.
+  EXPECT_EQ(run(arguments).code, 3);
+  int diverged = 0;
+  for (const auto& record : read_metrics(folder_ / "run")) diverged += record["kind"] == "diverged" ? 1 : 0;
+  EXPECT_EQ(diverged, 1);
 }
 
 class InterruptTest : public ProgramTest {

@@ -214,6 +214,13 @@ TEST(Config, DifferenceNamesKeysButNotHowItRuns) {
               ElementsAre("train.lr: 0.1 there, 0.2 here", "noise.scale: 1.0 there, \"match\" here"));
 }
 
+TEST(Config, ValuesStandBesideTheirKeys) {
+  const auto values = config_values(load_config({}, {"train.lr=0.1"}));
+  ASSERT_EQ(values.size(), config_keys().size());
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i].first, config_keys()[i]);
+  EXPECT_THAT(values, ::testing::Contains(::testing::Pair("train.lr", "0.1")));
+}
+
 TEST(Config, DescribesEveryKey) {
   const std::string text = describe_keys();
   for (const auto& key : config_keys()) EXPECT_THAT(text, HasSubstr(key + " = "));

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace covnoise {
@@ -97,6 +98,8 @@ std::string to_toml(const Config& config);
 std::vector<std::string> difference(const Config& there, const Config& here);
 
 std::vector<std::string> config_keys();  ///< "train.lr", ...
+/// Each key with its value as to_toml writes it, in the order of config_keys.
+std::vector<std::pair<std::string, std::string>> config_values(const Config& config);
 std::string describe_keys();             ///< a line for each key: name, default, what it means
 
 }  // namespace covnoise
