@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   covnoise::add_eval_command(app);
   covnoise::add_analyze_command(app);
   covnoise::add_runs_command(app);
+  covnoise::add_report_command(app);
   covnoise::add_data_command(app);
   covnoise::add_models_command(app);
   covnoise::add_theory_command(app);

@@ -1,0 +1,83 @@
+#include "covnoise/train/regimes.h"
+#include "report/runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace covnoise::report {
+namespace {
+
+using Values = std::vector<std::pair<std::string, std::string>>;
+
+/// Keys in which runs of one group may differ: the seed, and what does not change the training.
+bool separates(const std::string& key) {
+  static constexpr std::array<const char*, 4> kSame = {"seed", "run.threads", "train.log_every",
+                                                       "train.checkpoint_every"};
+  return std::find(kSame.begin(), kSame.end(), key) == kSame.end();
+}
+
+Values separating_values(const Config& config) {
+  Values values = shown_values(config);
+  values.erase(std::remove_if(values.begin(), values.end(), [](const auto& item) { return !separates(item.first); }),
+               values.end());
+  return values;
+}
+
+std::size_t regime_rank(const std::string& regime) {
+  const auto names = regime_names();
+  return static_cast<std::size_t>(std::find(names.begin(), names.end(), regime) - names.begin());
+}
+
+/// Groups of one model, data set and regime.
+using Family = std::tuple<std::string, std::string, std::size_t, std::string>;
+
+Family family_of(const Config& config) {
+  return {config.model, config.data.name, regime_rank(config.regime), config.regime};
+}
+
+/// The regime, then each key in which the groups of the family differ.
+std::string label_of(const std::string& regime, const Values& own, const std::vector<Values>& family) {
+  std::string label = regime;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const bool differs = std::any_of(family.begin(), family.end(),
+                                     [&](const Values& other) { return other[i].second != own[i].second; });
+    if (differs) label += fmt::format(", {} {}", own[i].first, own[i].second);
+  }
+  return label;
+}
+
+}  // namespace
+
+Values shown_values(const Config& config) {
+  Values values = config_values(config);
+  for (auto& [key, text] : values) {
+    const bool plain = text.size() >= 2 && text.front() == '"' && text.find('\\') == std::string::npos;
+    if (plain) text = text.substr(1, text.size() - 2);
+  }
+  return values;
+}
+
+std::vector<Group> group_runs(const std::vector<Run>& runs) {
+  std::map<Family, std::map<Values, std::vector<std::size_t>>> families;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    families[family_of(runs[i].config)][separating_values(runs[i].config)].push_back(i);
+  }
+  std::vector<Group> groups;
+  for (auto& [family, members] : families) {
+    std::vector<Values> all;
+    for (const auto& member : members) all.push_back(member.first);
+    for (auto& [values, indices] : members) {
+      std::stable_sort(indices.begin(), indices.end(),
+                       [&](std::size_t a, std::size_t b) { return runs[a].config.seed < runs[b].config.seed; });
+      groups.push_back({label_of(std::get<3>(family), values, all), indices});
+    }
+  }
+  return groups;
+}
+
+}  // namespace covnoise::report

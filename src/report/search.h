@@ -1,0 +1,16 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace covnoise::report {
+
+struct Found {
+  std::vector<std::filesystem::path> runs, figure_folders;
+  std::vector<std::string> problems;  ///< folders that could not be read
+};
+
+/// The runs and the folders with figures at and below `roots`, sorted, each once. See collect().
+Found search(const std::vector<std::filesystem::path>& roots);
+
+}  // namespace covnoise::report

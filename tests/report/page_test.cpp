@@ -1,0 +1,112 @@
+#include "covnoise/report/page.h"
+
+#include "report_folders.h"
+#include "support/process.h"
+#include "support/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+namespace covnoise::report {
+namespace {
+
+namespace fs = std::filesystem;
+using covnoise::testing::make_run;
+using covnoise::testing::Process;
+using covnoise::testing::run_config;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// The first of these programs on the PATH, or nothing.
+std::string program(const std::vector<std::string>& names) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    for (const auto& name : names) {
+      if (fs::exists(fs::path(folder) / name)) return (fs::path(folder) / name).string();
+    }
+  }
+  return "";
+}
+
+class ReportPage : public ::testing::Test {
+ protected:
+  /// What page_check.mjs expects. The name of the data would end a script element if it were not escaped.
+  void make_folders() {
+    const auto make = [&](const std::string& regime, std::uint64_t seed, std::int64_t epochs, double accuracy) {
+      Config config = run_config(regime, seed);
+      config.data.name = "folder:</script><img src=http://127.0.0.1:9/x onerror=alert(1)>";
+      make_run(folder_ / "runs" / fmt::format("{}-{}", regime, seed), config, epochs, accuracy);
+    };
+    for (const int seed : {0, 1, 2}) make("sb", static_cast<std::uint64_t>(seed), 3, 0.9 + 0.01 * seed);
+    make("lb", 0, 3, 0.8);
+    make("lb", 1, 1, 0.8);
+    write_file_synced(folder_ / "runs/figure.svg",
+                      R"(<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30"><title>A figure</title>)"
+                      R"(<image href="http://127.0.0.1:9/y.png"/><rect width="9" height="9"/></svg>)");
+    write_file_synced(folder_ / "runs/figure.csv", "a\n1\n");
+  }
+  std::pair<int, std::string> report(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {COVNOISE_PROGRAM, "report"});
+    Process process(arguments, folder_ / "log");
+    const int code = process.wait();
+    return {code, process.output()};
+  }
+  void expect_one_line(const std::vector<std::string>& arguments, const std::string& message) {
+    const auto [code, output] = report(arguments);
+    EXPECT_NE(code, 0);
+    EXPECT_THAT(output, HasSubstr(message));
+    EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
+  }
+
+  covnoise::testing::TemporaryFolder folder_;
+};
+
+TEST_F(ReportPage, DataNeverHoldsMarkup) {
+  make_folders();
+  write_file_synced(folder_ / "runs/bytes.csv", "\xff\xfe not UTF-8");
+  const std::string json = to_json(collect({folder_.path()}));
+  EXPECT_THAT(json, Not(HasSubstr("<")));
+  const auto data = nlohmann::json::parse(json);
+  EXPECT_THAT(data["groups"][0]["data"].get<std::string>(), HasSubstr("</script>"));
+  EXPECT_EQ(data["groups"][0]["label"], "sb");
+  EXPECT_EQ(data["runs"][0]["config"].size(), data["keys"].size());
+}
+
+TEST_F(ReportPage, BadInputIsOneLineAndNoFile) {
+  make_folders();
+  if (!page_available()) {
+    expect_one_line({(folder_ / "runs").string(), "--out", (folder_ / "r.html").string()}, "no report page");
+    GTEST_SKIP() << "this build has no report page (npm)";
+  }
+  create_folders(folder_ / "empty");
+  const std::string runs = (folder_ / "runs").string(), out = (folder_ / "out.html").string();
+  expect_one_line({(folder_ / "empty").string(), "--out", out}, "nothing to report in");
+  expect_one_line({runs, (folder_ / "none").string(), "--out", out}, "there is no folder");
+  expect_one_line({runs}, "--out");
+  expect_one_line({runs, "--out", (folder_ / "empty").string()}, "cannot write");
+  expect_one_line({runs, "--out", (folder_ / "runs/figure.csv/x.html").string()}, "cannot create folder");
+  EXPECT_FALSE(fs::exists(out));
+  EXPECT_TRUE(fs::is_empty(folder_ / "empty"));
+}
+
+TEST_F(ReportPage, WorksInABrowser) {
+  const std::string node = program({"node"});
+  const std::string browser = program({"chromium-headless-shell", "chromium", "google-chrome"});
+  if (!page_available()) GTEST_SKIP() << "this build has no report page (npm)";
+  if (node.empty() || browser.empty()) GTEST_SKIP() << "no node or no Chromium; script/bootstrap installs them";
+  make_folders();
+  const std::string page = (folder_ / "a page.html").string();
+  const auto [code, output] = report({(folder_ / "runs").string(), "--out", page});
+  ASSERT_EQ(code, 0) << output;
+  EXPECT_THAT(output, HasSubstr("5 runs in 2 groups, 1 figures"));
+  Process check({node, COVNOISE_SOURCE_DIR "/tests/report/page_check.mjs", browser, page}, folder_ / "check");
+  EXPECT_EQ(check.wait(), 0) << check.output();
+}
+
+}  // namespace
+}  // namespace covnoise::report
