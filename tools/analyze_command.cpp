@@ -21,8 +21,7 @@ struct Arguments {
 
 void fisher(const Arguments& arguments) {
   set_threads(arguments.threads);
-  auto trained = load_trained(arguments.run, Which::kLast, {arguments.data_dir},
-                              [](const std::string& line) { std::fprintf(stderr, "covnoise: %s\n", line.c_str()); });
+  auto trained = load_trained(arguments.run, Which::kLast, {arguments.data_dir}, warn);
   const Split split = make_split(trained.source, trained.config);
   FisherOptions options;
   options.examples = arguments.examples;

@@ -28,8 +28,7 @@ Evaluation evaluate_split(TrainedModel& trained, const std::string& name) {
 
 void run(const Arguments& arguments) {
   set_threads(arguments.threads);
-  auto trained = load_trained(arguments.run, arguments.best ? Which::kBest : Which::kLast, {arguments.data_dir},
-                              [](const std::string& line) { std::fprintf(stderr, "covnoise: %s\n", line.c_str()); });
+  auto trained = load_trained(arguments.run, arguments.best ? Which::kBest : Which::kLast, {arguments.data_dir}, warn);
   const Evaluation result = evaluate_split(trained, arguments.split);
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"run", arguments.run},     {"step", trained.step},

@@ -17,10 +17,7 @@ at::Tensor symmetric_root(const at::Tensor& matrix) {
 /// for the parameters of other layers. Drawn as G^(1/2) Z A^(1/2) for the matrix [weight, bias], Z standard normal.
 class Kfac final : public NoiseStructure {
  public:
-  Kfac(Squares squares, Labels labels) {
-    needs_.squares = squares, needs_.labels = labels;
-    needs_.kronecker = true;
-  }
+  explicit Kfac(const Needs& needs) : needs_(needs) { needs_.kronecker = true; }
   Needs needs() const override { return needs_; }
   std::int64_t default_refresh() const override { return 10; }
 
@@ -56,7 +53,7 @@ class Kfac final : public NoiseStructure {
 }  // namespace
 
 std::unique_ptr<NoiseStructure> make_kfac(const StructureOptions& options) {
-  return std::make_unique<Kfac>(squares_estimator(options), options.labels);
+  return std::make_unique<Kfac>(squares_needs(options));
 }
 
 }  // namespace covnoise
