@@ -13,13 +13,13 @@
 namespace covnoise {
 namespace {
 
-struct Arguments {
+struct AnalyzeArguments {
   std::string run, out, data_dir, mode = "eval";
   std::int64_t examples = 0;
   int threads = 0;
 };
 
-void fisher(const Arguments& arguments) {
+void fisher(const AnalyzeArguments& arguments) {
   set_threads(arguments.threads);
   auto trained = load_trained(arguments.run, Which::kLast, {arguments.data_dir}, warn);
   const Split split = make_split(trained.source, trained.config);
@@ -46,7 +46,7 @@ void fisher(const Arguments& arguments) {
 void add_analyze_command(CLI::App& app) {
   auto* command = app.add_subcommand("analyze", "Look into the network of a run");
   command->require_subcommand(1);
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<AnalyzeArguments>();
   auto* sub = command->add_subcommand("fisher", "Gradient and Fisher diagonal of the last checkpoint, as safetensors");
   sub->add_option("run", arguments->run, "the run's folder")->required();
   sub->add_option("--examples", arguments->examples, "the first N training examples (default: all)")
