@@ -1,17 +1,10 @@
 #include "noise/structures.h"
 
 #include "covnoise/ops/random.h"
+#include "noise/symmetric_root.h"
 
 namespace covnoise {
 namespace {
-
-/// The symmetric root of a positive semi-definite matrix. The factors are singular (dead pixels), so a Cholesky
-/// factor need not exist; eigenvalues that rounding made negative count as zero.
-at::Tensor symmetric_root(const at::Tensor& matrix) {
-  const auto eigen = at::linalg_eigh(matrix);
-  const auto& vectors = std::get<1>(eigen);
-  return vectors.mul(std::get<0>(eigen).clamp_min(0).sqrt()).matmul(vectors.t());
-}
 
 /// C = A (x) G for each linear and convolution layer (K-FAC; KFC's factors for convolutions), no damping; the diagonal
 /// for the parameters of other layers. Drawn as G^(1/2) Z A^(1/2) for the matrix [weight, bias], Z standard normal.

@@ -48,6 +48,7 @@ std::vector<Field> make_fields() {
       COVNOISE_FIELD(train.eval_train, any(), "evaluate on the training set as well, each epoch"),
       COVNOISE_FIELD(train.log_every, at_least(0), "steps between two step lines; 0: about ten lines an epoch"),
       COVNOISE_FIELD(train.checkpoint_every, at_least(1), "epochs between two checkpoints"),
+      COVNOISE_FIELD(train.snapshot_every, at_least(0), "steps between two networks kept for analyses; 0: none"),
       COVNOISE_FIELD(train.precision, one_of({"fp32", "fp64"}), "of parameters and arithmetic"),
 
       COVNOISE_FIELD(data.name, any(), "data set (covnoise data list); `data = NAME` is short for it"),

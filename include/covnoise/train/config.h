@@ -41,7 +41,7 @@ struct TrainConfig {
   double decay = 0.1;
   std::vector<BatchChange> batch_schedule;
   bool eval_train = false;
-  std::int64_t log_every = 0, checkpoint_every = 1;
+  std::int64_t log_every = 0, checkpoint_every = 1, snapshot_every = 0;
   std::string precision = "fp32";
 };
 
