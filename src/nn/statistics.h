@@ -35,8 +35,8 @@ std::int64_t examples_per_group(const Request& request, std::int64_t examples);
 /// Sum over groups of squared sums over the group's examples: [M, n] -> [n].
 at::Tensor sum_of_squares(const at::Tensor& per_example, std::int64_t examples_per_group);
 
-/// Adds to the record the Gram matrix [M, M] and the fourth powers of vectors of `size` elements that `rows(begin, end)`
-/// computes for a range of examples as [end - begin, size]: two blocks of examples at a time are in memory.
+/// Adds to the record the Gram matrix [M, M] and the fourth powers of vectors of `size` elements that `rows(begin,
+/// end)` computes for a range of examples as [end - begin, size]: two blocks of examples at a time are in memory.
 void add_gram_of_blocks(LayerRecord& record, std::int64_t examples, std::int64_t size,
                         const std::function<at::Tensor(std::int64_t, std::int64_t)>& rows);
 
