@@ -1,6 +1,5 @@
 // Ghost batch normalisation as one operator against a loop over slices through at::batch_norm, 32 slices, forward and
 // backward. The two alternate in one run, and `ratio` is ours over theirs by medians: the goal is at most 0.6.
-#include "covnoise/core/memory.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/ops/ghost_batch_norm.h"
 
@@ -8,6 +7,7 @@
 #include <torch/torch.h>
 
 #include "support/alternate.h"
+#include "support/run_benchmarks.h"
 
 namespace {
 
@@ -76,9 +76,4 @@ BENCHMARK(GhostBatchNorm)
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  covnoise::keep_freed_memory();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
-}
+int main(int argc, char** argv) { return covnoise::bench::run_benchmarks(argc, argv); }

@@ -1,6 +1,6 @@
 // Images per second of Loader::images, one batch after another of a shuffled epoch, on all processors.
-#include "covnoise/core/threads.h"
 #include "covnoise/data/loader.h"
+#include "support/run_benchmarks.h"
 
 #include <benchmark/benchmark.h>
 
@@ -40,10 +40,4 @@ BENCHMARK_CAPTURE(load_epochs, mnist, 1, 28)->Apply(arguments);
 }  // namespace
 }  // namespace covnoise
 
-int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  covnoise::set_threads(0);
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
-}
+int main(int argc, char** argv) { return covnoise::bench::run_benchmarks(argc, argv); }

@@ -1,10 +1,10 @@
 // The quadratic study: 4096 trajectories in dimension 50, steps of the theorem. Its products as a fraction of the
 // largest product rate measured in the same run, in turn with it, on all processors. A step needs one product
 // [50, 100] x [100, 4096] and 204,800 normals; `ten_thousand_steps_s` is 10,000 / kSteps times what was measured.
-#include "covnoise/core/threads.h"
 #include "covnoise/theory/matrix.h"
 #include "covnoise/theory/quadratic.h"
 #include "support/alternate.h"
+#include "support/run_benchmarks.h"
 
 namespace covnoise {
 namespace {
@@ -36,10 +36,4 @@ BENCHMARK_CAPTURE(quadratic_study, float32, at::kFloat)->UseManualTime()->Unit(b
 }  // namespace
 }  // namespace covnoise
 
-int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  covnoise::set_threads(0);
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
-}
+int main(int argc, char** argv) { return covnoise::bench::run_benchmarks(argc, argv); }

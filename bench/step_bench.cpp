@@ -1,12 +1,12 @@
 // One training step (forward, backward on the sum of the losses, plain SGD) of the zoo's networks, against the same
 // network with LibTorch's own layers. The two alternate in one run, and `ratio` is ours over theirs by medians: the
 // goal is at most 1.05. sb: 128 images, statistics over all. lb: a micro-batch of 512 images in ghost batches of 128.
-#include "covnoise/core/memory.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/nn/model_zoo.h"
 
 #include "support/alternate.h"
 #include "support/libtorch_models.h"
+#include "support/run_benchmarks.h"
 
 namespace {
 
@@ -24,7 +24,6 @@ void step(Network& network, std::vector<at::Tensor>& parameters, const at::Tenso
 }
 
 void training_step(benchmark::State& state, const std::string& name, std::int64_t batch, std::int64_t ghost_batch) {
-  covnoise::set_threads(0);
   torch::manual_seed(1);
   const bool gray = name == "mlp" || name == "lenet";
   const InputShape input = gray ? InputShape{1, 28, 28} : InputShape{3, 32, 32};
@@ -50,10 +49,4 @@ void register_steps() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  covnoise::keep_freed_memory();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  register_steps();
-  benchmark::RunSpecifiedBenchmarks();
-}
+int main(int argc, char** argv) { return covnoise::bench::run_benchmarks(argc, argv, register_steps); }

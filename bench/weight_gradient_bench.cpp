@@ -4,8 +4,8 @@
 //   exact, ghost   (forward + input gradient + ours) / (forward + input gradient + library's weight gradient)
 //   gflops         of ours with squares per example, products with padding counted.
 // On a busy machine, `taskset -c 0` measures one thread by its own processor time.
-#include "covnoise/core/threads.h"
 #include "covnoise/ops/weight_gradient.h"
+#include "support/run_benchmarks.h"
 
 #include <ATen/ATen.h>
 #include <benchmark/benchmark.h>
@@ -108,15 +108,14 @@ void run_layer(benchmark::State& state, const Layer& layer) {
   state.counters["gflops"] = products.gflop() / least[3] * 1e3;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  covnoise::set_threads(0);
-  benchmark::Initialize(&argc, argv);
+void register_layers() {
   for (const Layer& layer : kLayers)
     benchmark::RegisterBenchmark(layer.name, [&layer](benchmark::State& state) { run_layer(state, layer); })
         ->Unit(benchmark::kMillisecond)
         ->UseRealTime()
         ->Iterations(10);
-  benchmark::RunSpecifiedBenchmarks();
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return covnoise::bench::run_benchmarks(argc, argv, register_layers); }

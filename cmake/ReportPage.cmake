@@ -41,4 +41,5 @@ add_custom_command(OUTPUT ${REPORT_PAGE}
                            ${CMAKE_CURRENT_SOURCE_DIR}/cmake/EmbedReportPage.cmake
                    COMMENT "Embedding the report page" VERBATIM)
 target_sources(covnoise PRIVATE ${REPORT_PAGE})
-set_source_files_properties(${REPORT_PAGE} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+set_source_files_properties(${REPORT_PAGE} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+                                           SKIP_UNITY_BUILD_INCLUSION ON)

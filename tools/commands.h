@@ -14,4 +14,7 @@ void add_info_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_models_command(CLI::App& app);
 
+/// A line on standard error that ends nothing.
+void warn(const std::string& line);
+
 }  // namespace covnoise

@@ -17,7 +17,6 @@ struct DataArguments {
   std::string name, directory, mirror, out;
   PreviewOptions preview;
 };
-using Arguments = std::shared_ptr<DataArguments>;
 
 std::string fetch_directory(const std::string& given) {
   if (!given.empty()) return given;
@@ -62,7 +61,7 @@ void preview(const DataArguments& arguments) {
   fmt::print("{}\n", file);
 }
 
-CLI::App* add(CLI::App& data, const char* name, const char* help, const Arguments& arguments,
+CLI::App* add(CLI::App& data, const char* name, const char* help, const std::shared_ptr<DataArguments>& arguments,
               void (*action)(const DataArguments&), bool named) {
   CLI::App* command = data.add_subcommand(name, help);
   if (named) command->add_option("name", arguments->name, "name of the data set, or folder:PATH")->required();

@@ -12,7 +12,7 @@
 namespace covnoise {
 namespace {
 
-struct Arguments {
+struct EvalArguments {
   std::string run, data_dir, split = "test";
   int threads = 0;
   bool best = false, json = false;
@@ -26,10 +26,9 @@ Evaluation evaluate_split(TrainedModel& trained, const std::string& name) {
   return evaluate(*trained.model, *split.validation);
 }
 
-void run(const Arguments& arguments) {
+void run_eval(const EvalArguments& arguments) {
   set_threads(arguments.threads);
-  auto trained = load_trained(arguments.run, arguments.best ? Which::kBest : Which::kLast, {arguments.data_dir},
-                              [](const std::string& line) { std::fprintf(stderr, "covnoise: %s\n", line.c_str()); });
+  auto trained = load_trained(arguments.run, arguments.best ? Which::kBest : Which::kLast, {arguments.data_dir}, warn);
   const Evaluation result = evaluate_split(trained, arguments.split);
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"run", arguments.run},     {"step", trained.step},
@@ -46,7 +45,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_eval_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<EvalArguments>();
   auto* command = app.add_subcommand("eval", "Evaluate the network of a run");
   command->add_option("run", arguments->run, "the run's folder")->required();
   command->add_option("--split", arguments->split, "train, val or test")
@@ -55,7 +54,7 @@ void add_eval_command(CLI::App& app) {
   command->add_option("--data-dir", arguments->data_dir, "where the data sets are");
   command->add_option("--threads", arguments->threads, "0: all processors");
   command->add_flag("--json", arguments->json, "one JSON object instead of a line for people");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_eval(*arguments); });
 }
 
 }  // namespace covnoise

@@ -9,12 +9,18 @@
 #include <exception>
 #include <string>
 
+namespace covnoise {
+
+void warn(const std::string& line) { std::fprintf(stderr, "covnoise: %s\n", line.c_str()); }
+
+}  // namespace covnoise
+
 namespace {
 
 /// One line, whatever the message holds.
 int complain(std::string message, int exit_code) {
   for (char& c : message) c = c == '\n' ? ' ' : c;
-  std::fprintf(stderr, "covnoise: %s\n", message.c_str());
+  covnoise::warn(message);
   return exit_code;
 }
 

@@ -1,14 +1,13 @@
 #include "commands.h"
 #include "covnoise/core/file.h"
 #include "covnoise/core/threads.h"
-#include "covnoise/plot/figure.h"
 #include "covnoise/theory/quadratic_study.h"
 #include "covnoise/theory/regression.h"
 #include "covnoise/theory/stability_study.h"
+#include "study_output.h"
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
 
 namespace covnoise {
@@ -17,12 +16,12 @@ namespace {
 using namespace theory;
 
 /// What every study takes besides its own options.
-struct Common {
+struct TheoryArguments {
   std::string out;
   int threads = 0;
 };
 
-void add_common(CLI::App& command, Common& common, std::uint64_t& seed) {
+void add_theory_options(CLI::App& command, TheoryArguments& common, std::uint64_t& seed) {
   common.out = "runs/theory-" + command.get_name();
   command.add_option("--out", common.out, "folder for numbers and figures")->capture_default_str();
   command.add_option("--seed", seed, "of all random numbers")->capture_default_str();
@@ -30,23 +29,15 @@ void add_common(CLI::App& command, Common& common, std::uint64_t& seed) {
 }
 
 /// A folder that cannot be made is found out before the work, not after it.
-void begin(const Common& common) {
+void begin(const TheoryArguments& common) {
   set_threads(common.threads);
   create_folders(common.out);
-}
-
-template <class Study>
-void finish(const Study& study, const std::string& table, const Common& common) {
-  std::fputs(table.c_str(), stdout);
-  std::fputs("\n", stdout);
-  for (const auto& path : save_study(study, common.out)) std::printf("%s\n", path.c_str());
-  if (!plot::png_available()) std::puts("(no PNG: this build has no cairo; install libcairo2-dev and build again)");
 }
 
 void add_quadratic(CLI::App& theory) {
   auto* command = theory.add_subcommand("quadratic", "Convex quadratic: theorem, table 1 and figure 4 of the paper");
   auto options = std::make_shared<QuadraticOptions>();
-  auto common = std::make_shared<Common>();
+  auto common = std::make_shared<TheoryArguments>();
   auto* matrix = command->add_option("--matrix", options->matrix, "file with A (CSV or safetensors)");
   auto* spectrum =
       command->add_option("--spectrum", options->spectrum, "eigenvalues 3,1,0.5 or log:min:max, rotated at random");
@@ -68,18 +59,18 @@ void add_quadratic(CLI::App& theory) {
   command->add_option("--horizon", options->horizon, "steps of the exact recursion")->capture_default_str();
   command->add_option("--error", options->errors, "errors to reach (default: 1/10, 1/100, 1/1000 of the initial loss)")
       ->delimiter(',');
-  add_common(*command, *common, options->seed);
+  add_theory_options(*command, *common, options->seed);
   command->callback([options, common] {
     begin(*common);
     const QuadraticStudy study = study_quadratic(*options);
-    finish(study, quadratic_table(study), *common);
+    print_study(quadratic_table(study), save_study(study, common->out));
   });
 }
 
 void add_regression(CLI::App& theory) {
   auto* command = theory.add_subcommand("regression", "Two-dimensional regression, one step: figure 1 of the paper");
   auto options = std::make_shared<RegressionOptions>();
-  auto common = std::make_shared<Common>();
+  auto common = std::make_shared<TheoryArguments>();
   command->add_option("--examples", options->examples, "in the data set")->capture_default_str();
   command->add_option("--small-batch", options->small_batch, "batch of the SGD steps")->capture_default_str();
   command->add_option("--rate", options->alpha, "step size")->capture_default_str();
@@ -88,11 +79,11 @@ void add_regression(CLI::App& theory) {
       ->capture_default_str();
   command->add_option("--points", options->points, "of each cloud")->capture_default_str();
   command->add_option("--start", options->start, "where the step begins")->delimiter(',')->capture_default_str();
-  add_common(*command, *common, options->seed);
+  add_theory_options(*command, *common, options->seed);
   command->callback([options, common] {
     begin(*common);
     const RegressionStudy study = study_regression(*options);
-    finish(study, regression_table(study), *common);
+    print_study(regression_table(study), save_study(study, common->out));
   });
 }
 
@@ -100,7 +91,7 @@ void add_stability(CLI::App& theory) {
   auto* command =
       theory.add_subcommand("stability", "Two data sets that differ in one example: the appendix on stability");
   auto options = std::make_shared<StabilityOptions>();
-  auto common = std::make_shared<Common>();
+  auto common = std::make_shared<TheoryArguments>();
   auto* data = command->add_option("--data", options->data, "file with X, one example a row (CSV or safetensors)");
   for (auto* own : {command->add_option("--examples", options->examples, "Gaussian ones"),
                     command->add_option("--dimension", options->dimension, "of the examples")}) {
@@ -117,11 +108,11 @@ void add_stability(CLI::App& theory) {
   command->add_option("--dt", options->process.dt, "of the simulation; alpha: the algorithm itself")
       ->capture_default_str();
   command->add_option("--trajectories", options->process.trajectories, "simulated")->capture_default_str();
-  add_common(*command, *common, options->seed);
+  add_theory_options(*command, *common, options->seed);
   command->callback([options, common] {
     begin(*common);
     const StabilityStudy study = study_stability(*options);
-    finish(study, stability_table(study), *common);
+    print_study(stability_table(study), save_study(study, common->out));
   });
 }
 

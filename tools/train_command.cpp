@@ -16,7 +16,7 @@
 namespace covnoise {
 namespace {
 
-struct Arguments {
+struct TrainArguments {
   std::string recipe, out, data_dir, resume;
   std::vector<std::string> set;
   std::vector<std::pair<std::string, std::string>> flags;  // key, value as given
@@ -29,7 +29,7 @@ void print_line(const std::string& line) {
 }
 
 /// "--model lenet" is short for "--set model=lenet".
-std::vector<std::string> overrides(const Arguments& arguments) {
+std::vector<std::string> overrides(const TrainArguments& arguments) {
   std::vector<std::string> list;
   for (const auto& [key, value] : arguments.flags) {
     if (!value.empty()) list.push_back(key + "=" + value);
@@ -38,7 +38,7 @@ std::vector<std::string> overrides(const Arguments& arguments) {
   return list;
 }
 
-TrainOptions options_of(const Arguments& arguments) {
+TrainOptions options_of(const TrainArguments& arguments) {
   TrainOptions options;
   const auto list = overrides(arguments);
   if (!arguments.resume.empty()) {
@@ -75,7 +75,7 @@ void report(const std::filesystem::path& out) {
   }
 }
 
-void run(const Arguments& arguments) {
+void run_train(const TrainArguments& arguments) {
   if (arguments.help_keys) return print_line(describe_keys());
   TrainOptions options = options_of(arguments);
   if (arguments.dry_run) return print_line(to_toml(options.config));
@@ -98,7 +98,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_train_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TrainArguments>();
   auto* command = app.add_subcommand("train", "Train a network, or go on with an interrupted run");
   command->add_option("recipe", arguments->recipe, "TOML file; every key can be given by --set as well");
   command->add_option("--set", arguments->set, "key=value, e.g. train.lr=0.2; may be repeated")
@@ -119,7 +119,7 @@ void add_train_command(CLI::App& app) {
   command->add_flag("--dry-run", arguments->dry_run, "print the resolved configuration and stop");
   command->add_flag("--help-keys", arguments->help_keys, "list every key with its default and meaning");
   command->add_flag("--quiet", arguments->quiet, "print the result alone");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_train(*arguments); });
 }
 
 }  // namespace covnoise

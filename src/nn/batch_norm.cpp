@@ -18,7 +18,10 @@ void account(LayerRecord& record, const at::Tensor& dweight, const at::Tensor& d
     statistics::add_to(record.weight_squares, statistics::sum_of_squares(dweight, group));
     statistics::add_to(record.bias_squares, statistics::sum_of_squares(dbias, group));
   }
-  if (record.request.gram) statistics::add_to(record.gram, dweight.mm(dweight.t()).addmm_(dbias, dbias.t()));
+  if (record.request.gram) {
+    statistics::add_gram_of(record, dweight);
+    statistics::add_gram_of(record, dbias);
+  }
 }
 
 variable_list finish(AutogradContext* context, const at::Tensor& dx, const at::Tensor& dweight,
@@ -87,7 +90,10 @@ void GhostBatchNorm2dImpl::set_ghost_batch(std::int64_t ghost_batch) {
   ghost_batch_ = ghost_batch;
 }
 
+void GhostBatchNorm2dImpl::become_shift() { shift_only_ = true; }
+
 at::Tensor GhostBatchNorm2dImpl::forward(const at::Tensor& x) {
+  if (shift_only_) return x + bias.view({1, -1, 1, 1});
   if (is_training()) return TrainingBatchNorm::apply(x, weight, bias, *this);
   if (statistics::wanted(*this)) return EvaluationBatchNorm::apply(x, weight, bias, *this);
   return at::batch_norm(x, weight, bias, running_mean, running_var, false, momentum_, eps_, false);

@@ -48,8 +48,8 @@ void add_gram(LayerRecord& record, const Pass& pass) {
     return per_example_gradients(pass.x.slice(0, begin, end), pass.dz.slice(0, begin, end), pass.weight.sizes(),
                                  pass.geometry);
   };
-  statistics::add_to(record.gram, statistics::gram_of_blocks(pass.x.size(0), pass.weight.numel(), rows));
-  if (pass.has_bias) record.gram.addmm_(pass.example_dz, pass.example_dz.t());
+  statistics::add_gram_of_blocks(record, pass.x.size(0), pass.weight.numel(), rows);
+  if (pass.has_bias) statistics::add_gram_of(record, pass.example_dz);
 }
 
 at::Tensor add_squares(LayerRecord& record, const Pass& pass) {
@@ -66,17 +66,93 @@ at::Tensor add_squares(LayerRecord& record, const Pass& pass) {
   return gradient;
 }
 
+void save_geometry(AutogradContext* context, const ConvolutionGeometry& geometry) {
+  context->saved_data["stride"] = geometry.stride;
+  context->saved_data["padding"] = geometry.padding;
+  context->saved_data["dilation"] = geometry.dilation;
+  context->saved_data["groups"] = geometry.groups;
+}
+
+ConvolutionGeometry saved_geometry(AutogradContext* context) {
+  auto& data = context->saved_data;
+  return {data["stride"].toIntVector(), data["padding"].toIntVector(), data["dilation"].toIntVector(),
+          data["groups"].toInt()};
+}
+
+at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const statistics::OptionalTensor& bias,
+                    const ConvolutionGeometry& geometry) {
+  return at::conv2d(x, weight, bias, geometry.stride, geometry.padding, geometry.dilation, geometry.groups);
+}
+
+/// Gradients of input and weight, those that are wanted.
+std::tuple<at::Tensor, at::Tensor> convolution_gradients(const at::Tensor& dz, const at::Tensor& x,
+                                                         const at::Tensor& weight, const ConvolutionGeometry& geometry,
+                                                         bool input, bool kernel) {
+  const auto result =
+      at::convolution_backward(dz, x, weight, at::OptionalIntArrayRef{}, geometry.stride, geometry.padding,
+                               geometry.dilation, false, {0, 0}, geometry.groups, {input, kernel, false});
+  return {std::get<0>(result), std::get<1>(result)};
+}
+
+/// The gradients of a convolution as a differentiable function of (dz, x, weight). LibTorch's own second derivative
+/// computes weight gradients as convolutions with kernels as large as the image, several times slower than this.
+struct ConvolutionGradients : torch::autograd::Function<ConvolutionGradients> {
+  /// (dx, dweight), or dweight alone.
+  static variable_list forward(AutogradContext* context, const at::Tensor& dz, const at::Tensor& x,
+                               const at::Tensor& weight, const ConvolutionGeometry& geometry, bool input) {
+    context->save_for_backward({dz, x, weight});
+    save_geometry(context, geometry);
+    const auto [dx, dweight] = convolution_gradients(dz, x, weight, geometry, input, true);
+    return input ? variable_list{dx, dweight} : variable_list{dweight};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    statistics::refuse_second_derivative("the gradients of Conv2d");
+    const auto saved = context->get_saved_variables();
+    const auto &dz = saved[0], &x = saved[1], &weight = saved[2];
+    const auto geometry = saved_geometry(context);
+    const auto &for_dweight = gradients.back(), &for_dx = gradients.size() == 2 ? gradients[0] : at::Tensor();
+    at::Tensor to_dz, to_x, to_weight;
+    if (for_dx.defined()) {
+      to_dz = convolve(for_dx, weight, {}, geometry);
+      to_weight = std::get<1>(convolution_gradients(dz, for_dx, weight, geometry, false, true));
+    }
+    if (for_dweight.defined()) {
+      statistics::add_to(to_dz, convolve(x, for_dweight, {}, geometry));
+      if (context->needs_input_grad(1))
+        to_x = std::get<0>(convolution_gradients(dz, x, for_dweight, geometry, true, false));
+    }
+    return {to_dz, to_x, to_weight, at::Tensor(), at::Tensor()};
+  }
+};
+
+/// Plain and twice differentiable.
+struct PlainConv2d : torch::autograd::Function<PlainConv2d> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const statistics::OptionalTensor& bias, const ConvolutionGeometry& geometry) {
+    context->save_for_backward({x, weight});
+    context->saved_data["has_bias"] = bias.has_value();
+    save_geometry(context, geometry);
+    return convolve(x, weight, bias, geometry);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const bool input = context->needs_input_grad(0);
+    auto result = ConvolutionGradients::apply(gradients[0], saved[0], saved[1], saved_geometry(context), input);
+    const auto dbias = context->saved_data["has_bias"].toBool() ? gradients[0].sum({0, 2, 3}) : at::Tensor();
+    return {input ? result[0] : at::Tensor(), result.back(), dbias, at::Tensor()};
+  }
+};
+
 struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const statistics::OptionalTensor& bias, const ConvolutionGeometry& geometry,
                             const statistics::Record& record) {
     context->save_for_backward({x, weight});
     context->saved_data["has_bias"] = bias.has_value();
-    context->saved_data["stride"] = geometry.stride;
-    context->saved_data["padding"] = geometry.padding;
-    context->saved_data["dilation"] = geometry.dilation;
-    context->saved_data["groups"] = geometry.groups;
-    const auto y = at::conv2d(x, weight, bias, geometry.stride, geometry.padding, geometry.dilation, geometry.groups);
+    save_geometry(context, geometry);
+    const auto y = convolve(x, weight, bias, geometry);
     record->positions = y.size(2) * y.size(3);
     statistics::save_record(context, record);
     return y;
@@ -84,14 +160,7 @@ struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
 
   static Pass saved_pass(AutogradContext* context, const at::Tensor& dz) {
     const auto saved = context->get_saved_variables();
-    auto& data = context->saved_data;
-    return {saved[0],
-            saved[1],
-            dz,
-            {},
-            {data["stride"].toIntVector(), data["padding"].toIntVector(), data["dilation"].toIntVector(),
-             data["groups"].toInt()},
-            data["has_bias"].toBool()};
+    return {saved[0], saved[1], dz, {}, saved_geometry(context), context->saved_data["has_bias"].toBool()};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -103,11 +172,10 @@ struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
     if (pass.has_bias) pass.example_dz = pass.dz.sum({2, 3});
     if (record->request.kronecker && geometry.groups == 1) add_factors(*record, pass);
     if (record->request.gram) add_gram(*record, pass);
-    const auto plain = at::convolution_backward(pass.dz, pass.x, pass.weight, at::OptionalIntArrayRef{},
-                                                geometry.stride, geometry.padding, geometry.dilation, false, {0, 0},
-                                                geometry.groups, {context->needs_input_grad(0), !squares, false});
-    return {std::get<0>(plain), squares ? add_squares(*record, pass) : std::get<1>(plain),
-            pass.has_bias ? pass.example_dz.sum(0) : at::Tensor(), at::Tensor(), at::Tensor()};
+    const auto [dx, dweight] =
+        convolution_gradients(pass.dz, pass.x, pass.weight, geometry, context->needs_input_grad(0), !squares);
+    return {dx, squares ? add_squares(*record, pass) : dweight, pass.has_bias ? pass.example_dz.sum(0) : at::Tensor(),
+            at::Tensor(), at::Tensor()};
   }
 };
 
@@ -137,9 +205,10 @@ Conv2dImpl::Conv2dImpl(const torch::nn::Conv2dOptions& options)
 }
 
 at::Tensor Conv2dImpl::forward(const at::Tensor& x) {
-  if (!statistics::wanted(*this)) return at::conv2d(x, weight, bias, stride_, padding_, dilation_, groups_);
-  return AccountedConv2d::apply(x, weight, statistics::if_defined(bias),
-                                ConvolutionGeometry{stride_, padding_, dilation_, groups_}, record());
+  const ConvolutionGeometry geometry{stride_, padding_, dilation_, groups_};
+  const auto shift = statistics::if_defined(bias);
+  if (statistics::wanted(*this)) return AccountedConv2d::apply(x, weight, shift, geometry, record());
+  return PlainConv2d::apply(x, weight, shift, geometry);
 }
 
 }  // namespace covnoise

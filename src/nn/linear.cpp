@@ -23,11 +23,14 @@ void add_factors(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz,
   statistics::add_to(record.output_factor, dz.t().mm(dz));
 }
 
-// g_i = dz_i a_i^T, so that <g_i, g_j> = (a_i . a_j) (dz_i . dz_j); the bias adds dz_i . dz_j.
+// g_i = dz_i a_i^T, so that <g_i, g_j> = (a_i . a_j) (dz_i . dz_j); the bias adds dz_i . dz_j. Fourth powers likewise.
 void add_gram(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, bool has_bias) {
   auto inputs = a.mm(a.t());
   if (has_bias) inputs.add_(1);
   statistics::add_to(record.gram, inputs.mul_(dz.mm(dz.t())));
+  auto fourth = a.pow(4).sum(1);
+  if (has_bias) fourth.add_(1);
+  statistics::add_to(record.fourth_powers, fourth.dot(dz.pow(4).sum(1)));
 }
 
 // Gradient of the weight; what the record asks for goes there.

@@ -62,7 +62,8 @@ void Recorder::start(const Request& request) {
     layer.record->weight_squares = squares ? parameters_.view(squares_, entries[layer.weight]) : at::Tensor();
     layer.record->bias_squares =
         squares && layer.bias >= 0 ? parameters_.view(squares_, entries[layer.bias]) : at::Tensor();
-    layer.record->input_factor = layer.record->output_factor = layer.record->gram = at::Tensor();
+    layer.record->input_factor = layer.record->output_factor = at::Tensor();
+    layer.record->gram = layer.record->fourth_powers = at::Tensor();
   }
   set_active(true);
 }

@@ -55,8 +55,8 @@ at::Tensor sum_of_squares(const at::Tensor& per_example, std::int64_t examples_p
   return per_example.reshape({-1, examples_per_group, per_example.size(1)}).sum(1).pow(2).sum(0);
 }
 
-at::Tensor gram_of_blocks(std::int64_t examples, std::int64_t size,
-                          const std::function<at::Tensor(std::int64_t, std::int64_t)>& rows) {
+void add_gram_of_blocks(LayerRecord& record, std::int64_t examples, std::int64_t size,
+                        const std::function<at::Tensor(std::int64_t, std::int64_t)>& rows) {
   const std::int64_t block =
       std::clamp<std::int64_t>(kGramBlockElements / std::max<std::int64_t>(1, size), 1, examples);
   at::Tensor gram;
@@ -64,6 +64,7 @@ at::Tensor gram_of_blocks(std::int64_t examples, std::int64_t size,
     const std::int64_t i_end = std::min(i + block, examples);
     const auto left = rows(i, i_end);
     if (!gram.defined()) gram = at::empty({examples, examples}, left.options());
+    add_to(record.fourth_powers, left.pow(4).sum());
     gram.slice(0, i, i_end).slice(1, i, i_end).copy_(left.mm(left.t()));
     for (std::int64_t j = 0; j < i; j += block) {
       const auto product = left.mm(rows(j, j + block).t());
@@ -71,7 +72,12 @@ at::Tensor gram_of_blocks(std::int64_t examples, std::int64_t size,
       gram.slice(0, j, j + block).slice(1, i, i_end).copy_(product.t());
     }
   }
-  return gram;
+  add_to(record.gram, gram);
+}
+
+void add_gram_of(LayerRecord& record, const at::Tensor& rows) {
+  add_gram_of_blocks(record, rows.size(0), rows.size(1),
+                     [&](std::int64_t begin, std::int64_t end) { return rows.slice(0, begin, end); });
 }
 
 }  // namespace covnoise::statistics

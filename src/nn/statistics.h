@@ -35,9 +35,12 @@ std::int64_t examples_per_group(const Request& request, std::int64_t examples);
 /// Sum over groups of squared sums over the group's examples: [M, n] -> [n].
 at::Tensor sum_of_squares(const at::Tensor& per_example, std::int64_t examples_per_group);
 
-/// Gram matrix [M, M] of vectors of `size` elements that `rows(begin, end)` computes for a range of examples as
-/// [end - begin, size]: two blocks of examples at a time are in memory.
-at::Tensor gram_of_blocks(std::int64_t examples, std::int64_t size,
-                          const std::function<at::Tensor(std::int64_t, std::int64_t)>& rows);
+/// Adds to the record the Gram matrix [M, M] and the fourth powers of vectors of `size` elements that `rows(begin,
+/// end)` computes for a range of examples as [end - begin, size]: two blocks of examples at a time are in memory.
+void add_gram_of_blocks(LayerRecord& record, std::int64_t examples, std::int64_t size,
+                        const std::function<at::Tensor(std::int64_t, std::int64_t)>& rows);
+
+/// The same for vectors [M, size] that are there.
+void add_gram_of(LayerRecord& record, const at::Tensor& rows);
 
 }  // namespace covnoise::statistics

@@ -1,6 +1,7 @@
 #include "covnoise/noise/collector.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/nn/loss.h"
 #include "covnoise/ops/random.h"
 
 #include <fmt/format.h>
@@ -10,10 +11,6 @@
 
 namespace covnoise {
 namespace {
-
-at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& labels) {
-  return torch::nll_loss(torch::log_softmax(logits, 1), labels, /*weight=*/{}, at::Reduction::None);
-}
 
 /// Elements [first, first + n) of what `fill` puts into a tensor of first + n: what is drawn for an example depends on
 /// its place in the large batch, not on the slice it comes in.
@@ -69,7 +66,7 @@ Collector::Slice Collector::add(const at::Tensor& images, const at::Tensor& labe
   const bool extra = needs_.extra != ExtraBackward::kNone;
   if (statistics) recorder_->set_active(true);
   const auto logits = forward_(images);
-  const auto losses = losses_of(logits, labels);
+  const auto losses = cross_entropy_losses(logits, labels);
   if (of_model) recorder_->set_active(false);
   torch::autograd::backward({losses}, {torch::ones_like(losses)}, /*retain_graph=*/of_model || extra);
   if (of_model) {
@@ -78,11 +75,10 @@ Collector::Slice Collector::add(const at::Tensor& images, const at::Tensor& labe
     torch::autograd::grad({sampled}, module_.parameters(), {torch::ones_like(sampled)}, /*retain_graph=*/extra);
   }
   if (statistics) recorder_->stop();
-  if (extra) draw_backward(logits, losses, false);
+  if (extra) draw_backward(logits, losses);
   examples_ += images.size(0);
   const torch::NoGradGuard no_grad;
-  return {losses.sum(at::kDouble).item<double>(), logits.argmax(1).eq(labels).sum().item<std::int64_t>(),
-          logits.detach()};
+  return {losses.sum(at::kDouble).item<double>(), logits.argmax(1).eq(labels).sum().item<std::int64_t>()};
 }
 
 /// Losses of labels drawn from the model: the label whose slice of the cumulated probabilities holds a uniform number.
@@ -91,16 +87,16 @@ at::Tensor Collector::sampled_losses(const at::Tensor& logits) const {
   const auto u =
       drawn(examples_, logits.size(0), probabilities.options(), [&](at::Tensor& all) { fill_uniform(all, labels_); });
   const auto labels = probabilities.lt(u.unsqueeze(1)).sum(1).clamp_max(logits.size(1) - 1);
-  return losses_of(logits, labels);
+  return cross_entropy_losses(logits, labels);
 }
 
-void Collector::draw_backward(const at::Tensor& logits, const at::Tensor& losses, bool keep_graph) {
+void Collector::draw_backward(const at::Tensor& logits, const at::Tensor& losses) {
   const bool sampled = needs_.extra == ExtraBackward::kSampledLabels;
   const auto target = sampled ? sampled_losses(logits) : losses;
   const auto signs =
       sampled ? torch::ones_like(target)
               : drawn(examples_, target.size(0), target.options(), [&](at::Tensor& all) { fill_signs(all, signs_); });
-  const auto gradients = torch::autograd::grad({target}, module_.parameters(), {signs}, keep_graph);
+  const auto gradients = torch::autograd::grad({target}, module_.parameters(), {signs});
   const torch::NoGradGuard no_grad;
   const auto views = parameters_.views(draw_);
   for (std::size_t i = 0; i < views.size(); ++i) views[i].add_(gradients[i]);

@@ -1,6 +1,5 @@
 #include "noise/structures.h"
 
-#include "covnoise/core/error.h"
 #include "covnoise/ops/random.h"
 
 namespace covnoise {
@@ -9,7 +8,7 @@ namespace {
 /// C = diag(F), the paper's own choice: sqrt(diagonal) * xi, the diagonal by one of the estimators.
 class DiagonalFisher final : public NoiseStructure {
  public:
-  DiagonalFisher(Squares squares, Labels labels) { needs_.squares = squares, needs_.labels = labels; }
+  explicit DiagonalFisher(const Needs& needs) : needs_(needs) {}
   Needs needs() const override { return needs_; }
   at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const override {
     auto noise = at::empty_like(statistics.diagonal);
@@ -43,7 +42,7 @@ class SignedDiagonalFisher final : public NoiseStructure {
 
 std::unique_ptr<NoiseStructure> make_diag_fisher(const StructureOptions& options) {
   if (options.estimator == "signs") return std::make_unique<SignedDiagonalFisher>(options.labels);
-  return std::make_unique<DiagonalFisher>(squares_estimator(options), options.labels);
+  return std::make_unique<DiagonalFisher>(squares_needs(options));
 }
 
 }  // namespace covnoise

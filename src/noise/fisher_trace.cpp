@@ -1,6 +1,5 @@
 #include "noise/structures.h"
 
-#include "covnoise/core/error.h"
 #include "covnoise/ops/random.h"
 
 namespace covnoise {
@@ -10,7 +9,7 @@ namespace {
 /// differ on the factor; this is the one that gives the variance its text asks for.)
 class FisherTrace final : public NoiseStructure {
  public:
-  FisherTrace(Squares squares, Labels labels) { needs_.squares = squares, needs_.labels = labels; }
+  explicit FisherTrace(const Needs& needs) : needs_(needs) {}
   Needs needs() const override { return needs_; }
   at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const override {
     auto noise = at::empty_like(statistics.diagonal);
@@ -26,7 +25,7 @@ class FisherTrace final : public NoiseStructure {
 }  // namespace
 
 std::unique_ptr<NoiseStructure> make_fisher_trace(const StructureOptions& options) {
-  return std::make_unique<FisherTrace>(squares_estimator(options), options.labels);
+  return std::make_unique<FisherTrace>(squares_needs(options));
 }
 
 }  // namespace covnoise

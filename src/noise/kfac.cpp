@@ -1,26 +1,16 @@
 #include "noise/structures.h"
 
 #include "covnoise/ops/random.h"
+#include "noise/symmetric_root.h"
 
 namespace covnoise {
 namespace {
-
-/// The symmetric root of a positive semi-definite matrix. The factors are singular (dead pixels), so a Cholesky
-/// factor need not exist; eigenvalues that rounding made negative count as zero.
-at::Tensor symmetric_root(const at::Tensor& matrix) {
-  const auto eigen = at::linalg_eigh(matrix);
-  const auto& vectors = std::get<1>(eigen);
-  return vectors.mul(std::get<0>(eigen).clamp_min(0).sqrt()).matmul(vectors.t());
-}
 
 /// C = A (x) G for each linear and convolution layer (K-FAC; KFC's factors for convolutions), no damping; the diagonal
 /// for the parameters of other layers. Drawn as G^(1/2) Z A^(1/2) for the matrix [weight, bias], Z standard normal.
 class Kfac final : public NoiseStructure {
  public:
-  Kfac(Squares squares, Labels labels) {
-    needs_.squares = squares, needs_.labels = labels;
-    needs_.kronecker = true;
-  }
+  explicit Kfac(const Needs& needs) : needs_(needs) { needs_.kronecker = true; }
   Needs needs() const override { return needs_; }
   std::int64_t default_refresh() const override { return 10; }
 
@@ -56,7 +46,7 @@ class Kfac final : public NoiseStructure {
 }  // namespace
 
 std::unique_ptr<NoiseStructure> make_kfac(const StructureOptions& options) {
-  return std::make_unique<Kfac>(squares_estimator(options), options.labels);
+  return std::make_unique<Kfac>(squares_needs(options));
 }
 
 }  // namespace covnoise

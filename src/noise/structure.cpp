@@ -60,4 +60,11 @@ Squares squares_estimator(const StructureOptions& options) {
                   name));
 }
 
+Needs squares_needs(const StructureOptions& options) {
+  Needs needs;
+  needs.squares = squares_estimator(options);
+  needs.labels = options.labels;
+  return needs;
+}
+
 }  // namespace covnoise

@@ -1,7 +1,5 @@
 #include "theory/figure_tools.h"
 
-#include "covnoise/core/file.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -24,10 +22,6 @@ plot::Contours contours_of(const std::function<double(double, double)>& function
     contours.levels.push_back(*low + (*high - *low) * std::pow(static_cast<double>(k) / (levels + 1), 2));
   }
   return contours;
-}
-
-void write_json(const std::filesystem::path& path, const nlohmann::ordered_json& json) {
-  write_file_synced(path, json.dump(2) + "\n");
 }
 
 }  // namespace covnoise::theory

@@ -1,8 +1,6 @@
 #pragma once
 #include "covnoise/plot/figure.h"
 
-#include <nlohmann/json.hpp>
-
 #include <filesystem>
 #include <functional>
 
@@ -12,7 +10,5 @@ namespace covnoise::theory {
 /// ellipses.
 plot::Contours contours_of(const std::function<double(double, double)>& function, std::array<double, 2> x_range,
                            std::array<double, 2> y_range, int levels);
-
-void write_json(const std::filesystem::path& path, const nlohmann::ordered_json& json);
 
 }  // namespace covnoise::theory

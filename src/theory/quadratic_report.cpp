@@ -1,3 +1,4 @@
+#include "core/json_file.h"
 #include "covnoise/core/csv.h"
 #include "covnoise/core/file.h"
 #include "theory/figure_tools.h"

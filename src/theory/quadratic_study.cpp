@@ -12,10 +12,6 @@ namespace {
 constexpr double kPlaneRate = 0.1;  // figure 4
 constexpr std::int64_t kPlaneSteps = 500;
 
-void require(bool good, const std::string& message) {
-  if (!good) throw Error(message);
-}
-
 void check(const QuadraticOptions& o) {
   require(o.dimension >= 1, fmt::format("dimension {} must be at least 1", o.dimension));
   require(o.condition >= 1, fmt::format("condition {} must be at least 1", o.condition));

@@ -1,3 +1,4 @@
+#include "core/json_file.h"
 #include "covnoise/core/csv.h"
 #include "covnoise/core/file.h"
 #include "covnoise/theory/stability_study.h"

@@ -11,10 +11,6 @@
 namespace covnoise::theory {
 namespace {
 
-void require(bool good, const std::string& message) {
-  if (!good) throw Error(message);
-}
-
 void check(const StabilityOptions& o) {
   require(o.dimension >= 1, fmt::format("dimension {} must be at least 1", o.dimension));
   require(

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "covnoise/noise/structure.h"
+
 namespace covnoise {
 namespace {
 
@@ -46,6 +48,7 @@ std::vector<Field> make_fields() {
       COVNOISE_FIELD(train.eval_train, any(), "evaluate on the training set as well, each epoch"),
       COVNOISE_FIELD(train.log_every, at_least(0), "steps between two step lines; 0: about ten lines an epoch"),
       COVNOISE_FIELD(train.checkpoint_every, at_least(1), "epochs between two checkpoints"),
+      COVNOISE_FIELD(train.snapshot_every, at_least(0), "steps between two networks kept for analyses; 0: none"),
       COVNOISE_FIELD(train.precision, one_of({"fp32", "fp64"}), "of parameters and arithmetic"),
 
       COVNOISE_FIELD(data.name, any(), "data set (covnoise data list); `data = NAME` is short for it"),
@@ -54,10 +57,7 @@ std::vector<Field> make_fields() {
       COVNOISE_FIELD(data.holdout, at_least(0), "the last N of those are set aside, for val_accuracy"),
       COVNOISE_FIELD(data.augment, one_of({"auto", "on", "off"}), "pad, crop and flip; auto: the data set's own way"),
 
-      COVNOISE_FIELD(noise.structure,
-                     one_of({"none", "diag-fisher", "full-fisher", "true-fisher", "fisher-trace", "kfac",
-                             "multiplicative", "isotropic"}),
-                     "covariance of the noise added to the gradient"),
+      COVNOISE_FIELD(noise.structure, one_of(structure_names()), "covariance of the noise added to the gradient"),
       COVNOISE_FIELD(noise.estimator, one_of({"auto", "exact", "ghost", "signs", "spatial"}),
                      "of the diagonal; auto: ghost with batch normalisation, exact without"),
       COVNOISE_FIELD(noise.labels, one_of({"data", "model"}),

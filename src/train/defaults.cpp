@@ -1,7 +1,7 @@
 #include "covnoise/train/defaults.h"
 
 #include "covnoise/nn/model_zoo.h"
-#include "covnoise/noise/structure.h"
+#include "train/training_step.h"
 
 #include <algorithm>
 #include <cmath>
@@ -49,11 +49,7 @@ void resolve_defaults(Config& config) {
   }
   auto& noise = config.noise;
   if (noise.match_lr == 0) noise.match_lr = default_rate(config.model, noise.small_batch);
-  StructureOptions options;
-  options.estimator = noise.estimator;
-  options.labels = noise.labels == "model" ? Labels::kModel : Labels::kData;
-  options.batch_statistics = model_info(config.model).batch_statistics;
-  const auto structure = make_structure(noise.structure, options);
+  const auto structure = make_structure(noise.structure, injection_options(config).structure_options);
   if (noise.refresh == 0) noise.refresh = structure->default_refresh();
   if (noise.estimator == "auto") {
     const Squares squares = structure->needs().squares;

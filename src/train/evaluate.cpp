@@ -1,5 +1,7 @@
 #include "covnoise/train/evaluate.h"
 
+#include "covnoise/nn/loss.h"
+
 #include <algorithm>
 
 namespace covnoise {
@@ -15,7 +17,7 @@ Evaluation evaluate(Model& model, const Loader& loader) {
     const auto indices = torch::arange(first, std::min(loader.size(), first + kSlice));
     const auto labels = loader.labels(indices);
     const auto logits = model.forward(loader.plain_images(indices));
-    const auto losses = torch::nll_loss(torch::log_softmax(logits, 1), labels, {}, at::Reduction::None);
+    const auto losses = cross_entropy_losses(logits, labels);
     result.loss += losses.sum(at::kDouble).item<double>();
     correct += logits.argmax(1).eq(labels).sum().item<std::int64_t>();
   }

@@ -32,6 +32,10 @@ std::string safe_name(const std::string& text) {
 
 }  // namespace
 
+std::filesystem::path RunFolder::snapshot(std::int64_t step) const {
+  return snapshots() / fmt::format("step-{:08}.safetensors", step);
+}
+
 std::filesystem::path default_run_name(const Config& config) {
   return std::filesystem::path("runs") / fmt::format("{}-{}-{}-s{}", safe_name(config.model),
                                                      safe_name(config.data.name), safe_name(config.regime),

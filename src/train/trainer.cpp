@@ -7,6 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdio>
+#include <set>
+
 namespace covnoise {
 namespace {
 
@@ -89,6 +92,36 @@ TrainedModel load_trained(const std::filesystem::path& run, Which which, const D
   result.model->eval();
   result.step = loaded->step;
   return result;
+}
+
+std::vector<std::int64_t> kept_steps(const std::filesystem::path& run) {
+  const RunFolder folder{run};
+  std::set<std::int64_t> steps;
+  for (const auto& entry : CheckpointStore(folder.checkpoints()).list()) steps.insert(entry.step);
+  if (std::filesystem::is_directory(folder.snapshots())) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder.snapshots())) {
+      long long step = 0;
+      if (std::sscanf(entry.path().filename().c_str(), "step-%lld.safetensors", &step) != 1) continue;
+      if (entry.path() == folder.snapshot(step)) steps.insert(step);
+    }
+  }
+  return {steps.begin(), steps.end()};
+}
+
+void load_step(TrainedModel& trained, const std::filesystem::path& run, std::int64_t step) {
+  const RunFolder folder{run};
+  trained.step = step;
+  if (std::filesystem::exists(folder.snapshot(step))) {
+    load_model_tensors(*trained.model, read_safetensors(folder.snapshot(step)).tensors);
+    return;
+  }
+  for (const auto& entry : CheckpointStore(folder.checkpoints()).list()) {
+    if (entry.step != step) continue;
+    load_model_tensors(*trained.model, CheckpointStore::load(entry.path).checkpoint.model);
+    return;
+  }
+  throw Error(fmt::format("{} has kept no network of step {}; there are {} (train.snapshot_every keeps more)",
+                          run.string(), step, fmt::join(kept_steps(run), ", ")));
 }
 
 }  // namespace covnoise

@@ -1,6 +1,7 @@
 #include "train/training_run.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/core/file.h"
 #include "covnoise/nn/initialize.h"
 
 #include <fmt/format.h>
@@ -92,9 +93,11 @@ void TrainingRun::restore(const LoadedCheckpoint& latest) {
 
 Outcome TrainingRun::run(CheckpointStore& store, MetricsWriter& metrics) {
   ProgressBar bar(schedule_.total_steps(), "training", options_.progress_bar);
+  if (progress_.step == 0) save_snapshot();
   while (!finished()) {
     const std::int64_t epoch = schedule_.epoch_of(progress_.step);
     one_step(metrics);
+    save_snapshot();
     bar.update(progress_.step,
                fmt::format("epoch {}/{}  {:.0f} images/s", epoch + 1, schedule_.epochs(), images_per_second()));
     if (progress_.step == schedule_.first_step(epoch) + schedule_.steps_per_epoch(epoch)) {
@@ -228,6 +231,14 @@ void TrainingRun::save(CheckpointStore& store, bool scheduled) {
   for (auto& item : step_.injection().state()) checkpoint.optimizer.push_back(std::move(item));
   checkpoint.state = progress_.to_json();
   store.save(checkpoint, progress_.step, scheduled, progress_.best_step);
+}
+
+void TrainingRun::save_snapshot() const {
+  const std::int64_t every = config_.train.snapshot_every;
+  if (every == 0 || progress_.step % every != 0) return;
+  const RunFolder folder{options_.out};
+  create_folders(folder.snapshots());
+  write_safetensors(folder.snapshot(progress_.step), {model_tensors(*model_), {}});
 }
 
 std::string TrainingRun::summary() const {

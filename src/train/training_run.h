@@ -40,6 +40,7 @@ class TrainingRun {
   void end_epoch(std::int64_t epoch, CheckpointStore& store, MetricsWriter& metrics);
   void log_step(const StepResult& result, MetricsWriter& metrics);
   void save(CheckpointStore& store, bool scheduled);
+  void save_snapshot() const;
   double images_per_second() const;
 
   const TrainOptions& options_;

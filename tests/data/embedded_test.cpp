@@ -28,7 +28,7 @@ const DataSource& drawn_textures() {
   return textures;
 }
 
-class Embedded : public testing::TestWithParam<Expected> {
+class Embedded : public ::testing::TestWithParam<Expected> {
  protected:
   /// Drawn once a data set: the tests only look at it.
   static const DataSource& source() {
@@ -83,8 +83,8 @@ TEST_P(Embedded, NoExampleRepeatsItsNeighbours) {
 
 INSTANTIATE_TEST_SUITE_P(
     Data, Embedded,
-    testing::Values(Expected{"glyphs", make_glyphs, {1, 28, 28}, 0x5a79b40f962a8412u, 0x3faf4f40692a64feu},
-                    Expected{"textures", make_textures, {3, 32, 32}, 0xe952a7a109eee65du, 0x7a0062c90f377cd2u}),
+    ::testing::Values(Expected{"glyphs", make_glyphs, {1, 28, 28}, 0x5a79b40f962a8412u, 0x3faf4f40692a64feu},
+                      Expected{"textures", make_textures, {3, 32, 32}, 0xe952a7a109eee65du, 0x7a0062c90f377cd2u}),
     [](const auto& info) { return std::string(info.param.name); });
 
 /// A classifier that knows only the mean colour (nearest class mean) is hardly better than a guess.

@@ -12,7 +12,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using Kind = FetchEvent::Kind;
 
 /// Fetches one packed file of 100 kB, "big.gz", from a server of its own.
 class Fetch : public ::testing::Test {
@@ -38,7 +37,7 @@ class Fetch : public ::testing::Test {
   std::string kinds() const {  // without the counts of bytes: how many there are is curl's affair
     std::string out;
     for (const FetchEvent& e : events_) {
-      if (e.kind != Kind::kBytes) out += "PS?FI"[static_cast<int>(e.kind)];
+      if (e.kind != FetchEvent::Kind::kBytes) out += "PS?FI"[static_cast<int>(e.kind)];
     }
     return out;
   }
@@ -65,7 +64,7 @@ TEST_F(Fetch, TellsHowFarItIs) {
   EXPECT_EQ(fetch(), "");
   std::uint64_t last = 0;
   for (const FetchEvent& e : events_) {
-    if (e.kind != Kind::kBytes) continue;
+    if (e.kind != FetchEvent::Kind::kBytes) continue;
     EXPECT_GE(e.done, last);
     EXPECT_EQ(e.total, content_.size());
     last = e.done;

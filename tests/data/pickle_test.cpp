@@ -11,7 +11,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using Kind = PickleObject::Kind;
 
 std::string refusal(const std::string& bytes) {
   return error_of([&] { Pickle(bytes, "file"); });
@@ -21,7 +20,7 @@ TEST(Pickle, ReadsABatch) {
   const std::string bytes = pickled_batch("labels", {3, 1}, 6);
   const Pickle pickle(bytes, "file");
   const PickleObject* data = pickle.find(pickle.root(), "data");
-  ASSERT_TRUE(data && data->kind == Kind::kArray);
+  ASSERT_TRUE(data && data->kind == PickleObject::Kind::kArray);
   EXPECT_EQ(data->shape, (std::vector<std::int64_t>{2, 6}));
   EXPECT_EQ(data->bytes, ramp(12));
   const PickleObject* labels = pickle.find(pickle.root(), "labels");

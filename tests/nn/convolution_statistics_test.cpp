@@ -73,7 +73,12 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(ConvolutionCase{1, 0, 1, 1, true, at::kDouble}, ConvolutionCase{1, 1, 1, 1, false, at::kDouble},
                       ConvolutionCase{2, 1, 1, 1, true, at::kDouble}, ConvolutionCase{1, 2, 2, 1, true, at::kDouble},
                       ConvolutionCase{2, 1, 1, 2, true, at::kDouble}, ConvolutionCase{1, 1, 1, 1, true, at::kFloat},
-                      ConvolutionCase{2, 0, 1, 2, false, at::kFloat}));
+                      ConvolutionCase{2, 0, 1, 2, false, at::kFloat}),
+    [](const auto& info) {
+      const auto& c = info.param;
+      return fmt::format("Stride{}Padding{}Dilation{}Groups{}{}{}", c.stride, c.padding, c.dilation, c.groups,
+                         c.bias ? "Bias" : "", c.dtype == at::kDouble ? "Double" : "Float");
+    });
 
 TEST(LinearStatistics, KroneckerFactorsTakeTheBiasAsOneMoreInput) {
   const auto linear = subject(Linear(5, 3), at::kDouble, {6, 5});

@@ -13,7 +13,7 @@
 namespace covnoise {
 namespace {
 
-constexpr std::int64_t kExamples = 4;
+constexpr std::int64_t kStructureExamples = 4;
 
 /// A tiny network with its statistics for one structure, and the dense covariance that the structure's formula states.
 class StructureTest : public ::testing::TestWithParam<std::string> {
@@ -22,7 +22,7 @@ class StructureTest : public ::testing::TestWithParam<std::string> {
       : parameters_(network_()),
         collector_(*network_ptr_, [this](const at::Tensor& x) { return network_ptr_->forward(x); }, parameters_,
                    {2, {}}),
-        examples_(testing::make_examples(*network_ptr_, kExamples, at::kDouble)),
+        examples_(testing::make_examples(*network_ptr_, kStructureExamples, at::kDouble)),
         gradients_(testing::contributions(*network_ptr_, examples_)) {}
 
   testing::SmallNetwork& network_() {
@@ -35,7 +35,7 @@ class StructureTest : public ::testing::TestWithParam<std::string> {
     return collector_.finish();
   }
   at::Tensor row(const at::Tensor& buffer) const { return testing::flattened(parameters_.views(buffer)); }
-  at::Tensor fisher() const { return gradients_.t().matmul(gradients_) / kExamples; }
+  at::Tensor fisher() const { return gradients_.t().matmul(gradients_) / kStructureExamples; }
   at::Tensor kronecker_product() const;
   at::Tensor stated_covariance(const std::string& structure) const;
 
@@ -50,7 +50,7 @@ class StructureTest : public ::testing::TestWithParam<std::string> {
 /// the weight's rows first, then the bias.
 at::Tensor layer_block(const at::Tensor& a, const at::Tensor& dz) {
   const auto with_one = torch::cat({a, torch::ones({a.size(0), 1}, torch::kFloat64)}, 1);
-  const auto A = with_one.t().matmul(with_one) / kExamples, G = dz.t().matmul(dz) / kExamples;
+  const auto A = with_one.t().matmul(with_one) / kStructureExamples, G = dz.t().matmul(dz) / kStructureExamples;
   const auto dense = torch::kron(G, A);  // index o * (K + 1) + k
   const std::int64_t outputs = dz.size(1), inputs = a.size(1);
   std::vector<std::int64_t> order;
@@ -134,10 +134,10 @@ class DrawnStructureTest : public StructureTest {};
 TEST_F(DrawnStructureTest, FullFisherHasExactlyFOverAllSignPatterns) {
   const auto structure = make_structure("full-fisher", {});
   std::map<std::vector<double>, at::Tensor> seen;
-  for (std::uint32_t step = 0; seen.size() < (1u << kExamples); ++step) {
-    auto signs = torch::empty({kExamples}, torch::kFloat64);
+  for (std::uint32_t step = 0; seen.size() < (1u << kStructureExamples); ++step) {
+    auto signs = torch::empty({kStructureExamples}, torch::kFloat64);
     fill_signs(signs, {1, Purpose::kSigns, step});
-    const std::vector<double> key(signs.data_ptr<double>(), signs.data_ptr<double>() + kExamples);
+    const std::vector<double> key(signs.data_ptr<double>(), signs.data_ptr<double>() + kStructureExamples);
     if (seen.count(key) == 0) seen[key] = row(structure->sample(collect(structure->needs(), step), {}));
   }
   auto mean = torch::zeros({31}, torch::kFloat64), second = torch::zeros({31, 31}, torch::kFloat64);

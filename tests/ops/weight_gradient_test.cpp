@@ -64,7 +64,7 @@ void expect_close(const at::Tensor& actual, const at::Tensor& expected) {
   EXPECT_LE(error, tolerance * expected.abs().max().item<double>());
 }
 
-class WeightGradient : public testing::TestWithParam<std::tuple<InstructionSet, at::ScalarType>> {
+class WeightGradient : public ::testing::TestWithParam<std::tuple<InstructionSet, at::ScalarType>> {
  protected:
   void SetUp() override {
     at::manual_seed(7);
@@ -147,14 +147,14 @@ TEST_P(WeightGradient, IsTheSameOnAnyNumberOfThreads) {
   }
 }
 
-std::string parameter_name(const testing::TestParamInfo<std::tuple<InstructionSet, at::ScalarType>>& info) {
+std::string parameter_name(const ::testing::TestParamInfo<std::tuple<InstructionSet, at::ScalarType>>& info) {
   const char* const names[] = {"Portable", "Avx2", "Avx512"};
   return std::string(names[static_cast<int>(std::get<0>(info.param))]) + toString(std::get<1>(info.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WeightGradient,
-                         testing::Combine(testing::ValuesIn(weight_gradient::available_instruction_sets()),
-                                          testing::Values(at::kFloat, at::kDouble)),
+                         ::testing::Combine(::testing::ValuesIn(weight_gradient::available_instruction_sets()),
+                                            ::testing::Values(at::kFloat, at::kDouble)),
                          parameter_name);
 
 TEST(Conv2dWeightGradientSquares, TakesAnyStridesOfTheTensors) {

@@ -204,6 +204,7 @@ batch_schedule = []
 eval_train = false
 log_every = 0
 checkpoint_every = 1
+snapshot_every = 0
 precision = "fp32")");
 }
 

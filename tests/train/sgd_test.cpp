@@ -59,9 +59,12 @@ TEST_P(SgdTest, NoiseInTheUpdateEqualsDifferencedNoiseInTheGradient) {
   EXPECT_LT((past.values() - through.values()).abs().max().item<double>(), 1e-12);
 }
 
-INSTANTIATE_TEST_SUITE_P(Options, SgdTest,
-                         ::testing::Values(SgdOptions{0, false, 0, 0}, SgdOptions{0.9, false, 0.01, 0},
-                                           SgdOptions{0.9, true, 0.01, 0}));
+INSTANTIATE_TEST_SUITE_P(
+    Options, SgdTest,
+    ::testing::Values(SgdOptions{0, false, 0, 0}, SgdOptions{0.9, false, 0.01, 0}, SgdOptions{0.9, true, 0.01, 0}),
+    [](const auto& info) {
+      return std::string(info.param.nesterov ? "Nesterov" : info.param.momentum > 0 ? "Momentum" : "Plain");
+    });
 
 TEST(Sgd, ClipsTheNormOfTheGradient) {
   const auto network = testing::make_small_network("mlp", at::kDouble);

@@ -16,4 +16,9 @@ class Error : public std::runtime_error {
   int exit_code_;
 };
 
+/// An Error with that message unless `good`.
+inline void require(bool good, const std::string& message) {
+  if (!good) throw Error(message);
+}
+
 }  // namespace covnoise

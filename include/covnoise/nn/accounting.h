@@ -22,7 +22,7 @@ enum class Squares {
 struct Request {
   Squares squares = Squares::kNone;
   bool kronecker = false;        ///< Kronecker factors A and G of each linear and convolution layer
-  bool gram = false;             ///< Gram matrix of the per-example gradients
+  bool gram = false;             ///< Gram matrix and fourth powers of the per-example gradients
   std::int64_t ghost_batch = 0;  ///< examples of one ghost batch, for kGhost
   bool any() const { return squares != Squares::kNone || kronecker || gram; }
 };
@@ -37,6 +37,7 @@ struct LayerRecord : torch::CustomClassHolder {
   at::Tensor output_factor;    ///< G, sum_i sum_t Dz Dz^T  [I, I]
   std::int64_t positions = 1;  ///< |T|: output positions of a convolution, 1 for a linear layer
   at::Tensor gram;             ///< [M, M] of this micro-batch, added into
+  at::Tensor fourth_powers;    ///< sum over examples and parameters of g^4, one number
 };
 
 /// A layer that can account for each example. Its parameters are `weight` and, where there is one, `bias`. While it has

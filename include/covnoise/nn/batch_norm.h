@@ -18,6 +18,9 @@ class GhostBatchNorm2dImpl : public torch::nn::Module, public AccountedLayer {
   at::Tensor bias_parameter() const override { return bias; }
   bool has_kronecker_factors() const override { return false; }
 
+  /// From now on y = x + bias: scale and statistics have moved into the convolution before (analysis/hessian.h).
+  void become_shift();
+
   std::int64_t ghost_batch() const { return ghost_batch_; }
   void set_ghost_batch(std::int64_t ghost_batch);
   double momentum() const { return momentum_; }
@@ -29,6 +32,7 @@ class GhostBatchNorm2dImpl : public torch::nn::Module, public AccountedLayer {
  private:
   std::int64_t ghost_batch_;
   double momentum_, eps_;
+  bool shift_only_ = false;
 };
 TORCH_MODULE(GhostBatchNorm2d);
 

@@ -18,7 +18,6 @@ class Collector {
   struct Slice {
     double loss_sum = 0;
     std::int64_t correct = 0;
-    at::Tensor logits;  ///< [m, classes], detached
   };
   using Forward = std::function<at::Tensor(const at::Tensor& images)>;
 
@@ -33,7 +32,7 @@ class Collector {
   Statistics finish();
 
  private:
-  void draw_backward(const at::Tensor& logits, const at::Tensor& losses, bool keep_graph);
+  void draw_backward(const at::Tensor& logits, const at::Tensor& losses);
   at::Tensor sampled_losses(const at::Tensor& logits) const;
   void check_accounted(const Needs& needs) const;
   at::Tensor fisher_diagonal() const;

@@ -42,7 +42,7 @@ struct TrainConfig {
   double decay = 0.1;
   std::vector<BatchChange> batch_schedule;
   bool eval_train = false;
-  std::int64_t log_every = 0, checkpoint_every = 1;
+  std::int64_t log_every = 0, checkpoint_every = 1, snapshot_every = 0;
   std::string precision = "fp32";
 };
 
@@ -100,6 +100,6 @@ std::vector<std::string> difference(const Config& there, const Config& here);
 std::vector<std::string> config_keys();  ///< "train.lr", ...
 /// Each key with its value as to_toml writes it, in the order of config_keys.
 std::vector<std::pair<std::string, std::string>> config_values(const Config& config);
-std::string describe_keys();             ///< a line for each key: name, default, what it means
+std::string describe_keys();  ///< a line for each key: name, default, what it means
 
 }  // namespace covnoise

@@ -10,8 +10,8 @@
 namespace covnoise {
 
 /// The numbers of a run, as they come: metrics.jsonl (one object a line; the one truth), and from it metrics.csv (fixed
-/// columns, empty where absent) and a TensorBoard event file. A record has `kind` ("step", "epoch" or "diverged") and `step` (how
-/// many steps were done); its keys keep their order. Numbers that are not finite become null.
+/// columns, empty where absent) and a TensorBoard event file. A record has `kind` ("step", "epoch" or "diverged") and
+/// `step` (how many steps were done); its keys keep their order. Numbers that are not finite become null.
 ///
 /// Write the records of a step before its checkpoint is saved, and call flush_synced between: then the lines up to a
 /// checkpoint are there whenever the checkpoint is.

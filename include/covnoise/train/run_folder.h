@@ -15,6 +15,8 @@ struct RunFolder {
   std::filesystem::path metrics_csv() const { return root / "metrics.csv"; }
   std::filesystem::path events() const { return root / "events.out.tfevents.0000000000.covnoise"; }
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }
+  std::filesystem::path snapshots() const { return root / "snapshots"; }
+  std::filesystem::path snapshot(std::int64_t step) const;  ///< snapshots/step-00001234.safetensors
   std::filesystem::path lock() const { return root / ".lock"; }
 };
 

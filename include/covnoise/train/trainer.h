@@ -40,6 +40,12 @@ enum class Which { kLast, kBest };
 TrainedModel load_trained(const std::filesystem::path& run, Which which, const DataOptions& data,
                           const std::function<void(const std::string&)>& warn);
 
+/// Steps after which the network was kept, ascending: as a checkpoint or as a snapshot (train.snapshot_every).
+std::vector<std::int64_t> kept_steps(const std::filesystem::path& run);
+
+/// Puts the network of such a step into `trained`; an Error lists the steps there are.
+void load_step(TrainedModel& trained, const std::filesystem::path& run, std::int64_t step);
+
 /// Parameters and buffers under their names, and back. A name or shape that does not fit is an Error.
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& model);
 void load_model_tensors(torch::nn::Module& model, const std::vector<NamedTensor>& tensors);

@@ -7,7 +7,7 @@
 namespace covnoise::models {
 namespace {
 
-constexpr std::int64_t kLast = 128, kHidden = 256;
+constexpr std::int64_t kAlexnetLast = 128, kAlexnetHidden = 256;
 
 /// AlexNet's plan of five convolutions with three pools, and then hidden units, at CIFAR's size: 3x3 kernels, no
 /// normalisation, no dropout. The ReLU of a pooled stage comes after the pool (see lenet.cpp).
@@ -21,12 +21,12 @@ struct AlexNet final : Model {
     add_relu();
     features->push_back(conv3x3(192, 128, 1, true));
     add_relu();
-    features->push_back(conv3x3(128, kLast, 1, true));
+    features->push_back(conv3x3(128, kAlexnetLast, 1, true));
     add_pool();
     register_module("features", features);
     const auto shape = padded_to_32(options.input);
-    fc1 = register_module("fc1", Linear(kLast * (shape.height / 8) * (shape.width / 8), kHidden));
-    fc2 = register_module("fc2", Linear(kHidden, options.classes));
+    fc1 = register_module("fc1", Linear(kAlexnetLast * (shape.height / 8) * (shape.width / 8), kAlexnetHidden));
+    fc2 = register_module("fc2", Linear(kAlexnetHidden, options.classes));
   }
 
   at::Tensor forward(at::Tensor images) override {

@@ -9,7 +9,7 @@
 namespace covnoise::models {
 namespace {
 
-constexpr std::int64_t kFirst = 20, kSecond = 50, kHidden = 500;
+constexpr std::int64_t kLenetFirst = 20, kLenetSecond = 50, kLenetHidden = 500;
 
 /// Size of one side after a 5x5 convolution without padding and a pool that halves it.
 std::int64_t after_stage(std::int64_t size) { return (size - 4) / 2; }
@@ -18,17 +18,17 @@ std::int64_t features(const InputShape& shape) {
   const std::int64_t rows = after_stage(after_stage(shape.height)), columns = after_stage(after_stage(shape.width));
   if (rows < 1 || columns < 1)
     throw Error(fmt::format("lenet needs images of at least 16x16, these are {}x{}", shape.height, shape.width));
-  return kSecond * rows * columns;
+  return kLenetSecond * rows * columns;
 }
 
 /// Two stages of convolution, pool and ReLU, then 500 hidden units. The ReLU comes after the pool, where it has a
 /// quarter of the work and the same result: both are monotonic.
 struct LeNet final : Model {
   explicit LeNet(const ModelOptions& options)
-      : conv1(register_module("conv1", Conv2d(torch::nn::Conv2dOptions(options.input.channels, kFirst, 5)))),
-        conv2(register_module("conv2", Conv2d(torch::nn::Conv2dOptions(kFirst, kSecond, 5)))),
-        fc1(register_module("fc1", Linear(features(options.input), kHidden))),
-        fc2(register_module("fc2", Linear(kHidden, options.classes))) {}
+      : conv1(register_module("conv1", Conv2d(torch::nn::Conv2dOptions(options.input.channels, kLenetFirst, 5)))),
+        conv2(register_module("conv2", Conv2d(torch::nn::Conv2dOptions(kLenetFirst, kLenetSecond, 5)))),
+        fc1(register_module("fc1", Linear(features(options.input), kLenetHidden))),
+        fc2(register_module("fc2", Linear(kLenetHidden, options.classes))) {}
 
   at::Tensor forward(at::Tensor images) override {
     auto x = at::max_pool2d(conv1(images), 2).relu_();

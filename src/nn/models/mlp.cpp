@@ -6,14 +6,14 @@
 namespace covnoise::models {
 namespace {
 
-constexpr std::int64_t kHidden = 512;
+constexpr std::int64_t kMlpHidden = 512;
 
 /// inputs - 512 - 512 - classes with ReLU.
 struct Mlp final : Model {
   explicit Mlp(const ModelOptions& options)
-      : fc1(register_module("fc1", Linear(inputs(options.input), kHidden))),
-        fc2(register_module("fc2", Linear(kHidden, kHidden))),
-        fc3(register_module("fc3", Linear(kHidden, options.classes))) {}
+      : fc1(register_module("fc1", Linear(inputs(options.input), kMlpHidden))),
+        fc2(register_module("fc2", Linear(kMlpHidden, kMlpHidden))),
+        fc3(register_module("fc3", Linear(kMlpHidden, options.classes))) {}
 
   at::Tensor forward(at::Tensor images) override { return fc3(fc2(fc1(images.flatten(1)).relu_()).relu_()); }
 
