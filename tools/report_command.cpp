@@ -10,12 +10,12 @@
 namespace covnoise {
 namespace {
 
-struct Arguments {
+struct ReportArguments {
   std::vector<std::string> folders;
   std::string out;
 };
 
-void write_report(const Arguments& arguments) {
+void write_report(const ReportArguments& arguments) {
   const auto report = report::collect({arguments.folders.begin(), arguments.folders.end()});
   const std::string page = report::to_page(report);
   const std::filesystem::path out = arguments.out;
@@ -32,7 +32,7 @@ void write_report(const Arguments& arguments) {
 }  // namespace
 
 void add_report_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ReportArguments>();
   auto* command = app.add_subcommand("report", "Runs and figures as one HTML file that needs nothing else");
   command->add_option("folders", arguments->folders, "of runs or figures; those below them are searched, too")
       ->required();

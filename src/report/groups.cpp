@@ -16,8 +16,8 @@ using Values = std::vector<std::pair<std::string, std::string>>;
 
 /// Keys in which runs of one group may differ: the seed, and what does not change the training.
 bool separates(const std::string& key) {
-  static constexpr std::array<const char*, 4> kSame = {"seed", "run.threads", "train.log_every",
-                                                       "train.checkpoint_every"};
+  static constexpr std::array<const char*, 5> kSame = {"seed", "run.threads", "train.log_every",
+                                                       "train.checkpoint_every", "train.snapshot_every"};
   return std::find(kSame.begin(), kSame.end(), key) == kSame.end();
 }
 
