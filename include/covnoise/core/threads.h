@@ -2,7 +2,7 @@
 
 namespace covnoise {
 
-/// Number of processors this process may run on (its CPU affinity).
+/// Number of processors this process may use: its CPU affinity, and no more than $OMP_NUM_THREADS where that is set.
 int available_processors();
 
 /// Sets the number of threads of LibTorch and OpenMP; 0 takes all available processors. Debian's LibTorch starts with
