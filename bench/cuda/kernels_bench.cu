@@ -1,6 +1,7 @@
 // Checks and times the raw CUDA kernels, without torch.
 //   kernels_bench check          every kernel against a double reference on the CPU; exit status 1 if one differs
 //   kernels_bench sanitize       the same on tiny shapes, for compute-sanitizer
+//   kernels_bench once [part]    every timed call once, for a profiler
 //   kernels_bench time [part]    a table: kernel, shape, milliseconds, the floor by bytes and flops, their ratio
 #include "support.h"
 
@@ -9,6 +10,8 @@
 
 namespace covnoise::cuda::bench {
 namespace {
+
+bool once = false;
 
 template <class T>
 __global__ void fill_kernel(T* data, std::size_t size, unsigned seed) {
@@ -40,6 +43,7 @@ double milliseconds(const std::function<void(cudaStream_t)>& call, int calls, in
   check(cudaDeviceSynchronize(), "before timing");
   call(stream);
   check(cudaStreamSynchronize(stream), "warm-up");
+  if (once) return check(cudaStreamDestroy(stream), "stream"), 1;
   cudaGraph_t graph;
   cudaGraphExec_t executable;
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "capture");
@@ -79,7 +83,8 @@ int check_all(bool small) {
   return checker.finish();
 }
 
-void time_all(const char* part) {
+void time_all(const char* part, bool only_once) {
+  once = only_once;
   const auto wanted = [&](const char* name) { return !part || std::strcmp(part, name) == 0; };
   print_header();
   if (wanted("weight")) time_weight_gradient(4096);
@@ -97,11 +102,13 @@ int main(int argc, char** argv) {
   try {
     if (std::strcmp(command, "check") == 0) return check_all(false);
     if (std::strcmp(command, "sanitize") == 0) return check_all(true);
-    if (std::strcmp(command, "time") == 0) return time_all(argc > 2 ? argv[2] : nullptr), 0;
+    const bool only_once = std::strcmp(command, "once") == 0;
+    if (only_once || std::strcmp(command, "time") == 0) return time_all(argc > 2 ? argv[2] : nullptr, only_once), 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "kernels_bench: %s\n", error.what());
     return 1;
   }
-  std::fprintf(stderr, "usage: kernels_bench check | sanitize | time [weight | conv | norm | update | augment]\n");
+  std::fprintf(stderr,
+               "usage: kernels_bench check | sanitize | once | time [weight | conv | norm | update | augment]\n");
   return 2;
 }

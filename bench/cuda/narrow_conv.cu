@@ -15,8 +15,9 @@ NarrowConvolution conv(int n, int side, int c, int o, int stride, bool input_gra
 }
 
 std::string describe(const NarrowConvolution& c) {
+  const std::string warps = c.warp_rows > 0 ? " w" + std::to_string(c.warp_rows) : "";
   return std::to_string(c.examples) + "x" + std::to_string(c.height) + "x" + std::to_string(c.width) + " " +
-         std::to_string(c.channels) + "->" + std::to_string(c.outputs) + (c.stride > 1 ? " s2" : "");
+         std::to_string(c.channels) + "->" + std::to_string(c.outputs) + (c.stride > 1 ? " s2" : "") + warps;
 }
 
 std::size_t input_size(const NarrowConvolution& c) {
@@ -77,7 +78,7 @@ void check_statistics(Checker& checker, const NarrowConvolution& c, const GhostP
   checker.compare(name + ", variance", as_values(variance.download()), wanted_variance, 1e-5);
 }
 
-void check_one(Checker& checker, NarrowConvolution c, bool statistics, bool prologue) {
+void check_one(Checker& checker, NarrowConvolution c, bool statistics, bool prologue, bool addend = false) {
   const auto bf16 = Scalar::kBFloat16;
   Values input = random_values(input_size(c), bf16, 1, 0.5);
   const Values weight = random_values(static_cast<std::size_t>(c.outputs) * c.channels * 9, bf16, 2, 0, 0.1);
@@ -105,16 +106,22 @@ void check_one(Checker& checker, NarrowConvolution c, bool statistics, bool prol
     parts = std::make_unique<Parts>(static_cast<std::size_t>(2) * number, c.outputs);
     c.part_mean = parts->mean.get(), c.part_m2 = parts->m2.get(), c.part_count = parts->count.get();
   }
+  const Values added = random_values(output_size(c), bf16, 6);
+  const Tensor added_device(added, bf16);
+  if (addend) c.addend = added_device.get();
   narrow_conv(c, nullptr);
   const std::string name = std::string(c.input_gradient ? "input gradient " : "forward ") + describe(c) +
-                           (prologue ? " prologue" : "") + (statistics ? " statistics" : "");
+                           (prologue ? " prologue" : "") + (statistics ? " statistics" : "") +
+                           (addend ? " addend" : "");
   const Values y = output.download();
-  checker.compare(name, y, reference(c, input, weight), 4e-3);
+  Values wanted = reference(c, input, weight);
+  for (std::size_t i = 0; addend && i < wanted.size(); ++i) wanted[i] += added[i];
+  checker.compare(name, y, wanted, 4e-3);
   if (statistics)
     check_statistics(checker, c, {parts->mean.get(), parts->m2.get(), parts->count.get(), number}, y, name);
 }
 
-void time_one(NarrowConvolution c, bool statistics, bool prologue) {
+void time_one(NarrowConvolution c, bool statistics, bool prologue, bool addend = false) {
   const auto bf16 = Scalar::kBFloat16;
   const Tensor input(input_size(c), bf16), output(output_size(c), bf16);
   fill_random(input.get(), input.size, bf16, 1);
@@ -128,17 +135,27 @@ void time_one(NarrowConvolution c, bool statistics, bool prologue) {
   if (prologue) c.scale = scale.get(), c.shift = shift.get();
   const Parts parts(4096, c.outputs);
   c.statistics = statistics;
+  const Tensor added(output_size(c), bf16);
+  fill_random(added.get(), added.size, bf16, 3);
+  if (addend) c.addend = added.get();
   if (statistics) c.part_mean = parts.mean.get(), c.part_m2 = parts.m2.get(), c.part_count = parts.count.get();
   const double flops = 18.0 * c.channels * c.outputs * c.examples * c.out_height() * c.out_width();
   print_row(std::string(c.input_gradient ? "input gradient" : "forward") + (prologue ? " prologue" : "") +
-                (statistics ? " statistics" : ""),
+                (statistics ? " statistics" : "") + (addend ? " addend" : ""),
             describe(c), milliseconds([&](cudaStream_t s) { narrow_conv(c, s); }),
-            2.0 * static_cast<double>(input.size + output.size), flops);
+            2.0 * static_cast<double>(input.size + output.size * (addend ? 2 : 1)), flops);
+}
+
+NarrowConvolution with_warp_rows(NarrowConvolution c, int rows) {
+  c.warp_rows = rows;
+  return c;
 }
 
 }  // namespace
 
 void check_narrow_conv(Checker& checker, bool small) {
+  check_one(checker, with_warp_rows(conv(10, 8, 64, 64, 1, false), 32), true, false);
+  check_one(checker, with_warp_rows(conv(6, 8, 32, 64, 2, true), 32), false, false);
   for (const bool statistics : {false, true}) {
     check_one(checker, conv(4, small ? 9 : 32, 16, 16, 1, false), statistics, false);
     check_one(checker, conv(6, 16, 32, 32, 1, false), statistics, false);
@@ -156,6 +173,9 @@ void check_narrow_conv(Checker& checker, bool small) {
   check_one(checker, conv(4, 16, 16, 32, 2, true), false, false);
   check_one(checker, conv(6, 8, 32, 64, 2, true), false, false);
   check_one(checker, conv(6, 7, 32, 64, 2, true), false, false);
+  check_one(checker, conv(4, 20, 16, 16, 1, true), false, false, true);
+  check_one(checker, conv(6, 7, 32, 64, 2, true), false, false, true);
+  check_one(checker, conv(10, 8, 64, 64, 1, true), false, false, true);
 }
 
 void time_narrow_conv(int n) {
@@ -175,6 +195,15 @@ void time_narrow_conv(int n) {
   time_one(conv(n, 16, 32, 32, 1, true), false, false);
   time_one(conv(n, 16, 32, 64, 2, true), false, false);
   time_one(conv(n, 8, 64, 64, 1, true), false, false);
+  for (const bool gradient : {false, true}) {
+    time_one(with_warp_rows(conv(n, 16, 32, 32, 1, gradient), 32), false, false);
+    time_one(with_warp_rows(conv(n, 8, 64, 64, 1, gradient), 32), false, false);
+    time_one(with_warp_rows(conv(n, 16, 32, 64, 2, gradient), 32), false, false);
+  }
+  time_one(with_warp_rows(conv(n, 8, 64, 64, 1, false), 32), true, false);
+  time_one(conv(n, 32, 16, 16, 1, true), false, false, true);
+  time_one(conv(n, 16, 32, 32, 1, true), false, false, true);
+  time_one(conv(n, 8, 64, 64, 1, true), false, false, true);
 }
 
 }  // namespace covnoise::cuda::bench

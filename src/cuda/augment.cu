@@ -42,12 +42,23 @@ __global__ void __launch_bounds__(kThreads) load_kernel(const __grid_constant__ 
   const Crop crop = a.augment ? draw_crop({a.seed, Purpose::kAugmentation, cursor.epoch}, example) : Crop{};
   __syncthreads();
 
-  const auto value = [&](int i) {  // element i of the image [H, W, C]
-    const int c = i % channels, x = i / channels % a.width, y = i / channels / a.width;
-    const int row = y + crop.row, column = (crop.flip ? a.width - 1 - x : x) + crop.column;
+  struct Place {
+    int c, x, y;
+  };
+  const auto place = [&](int i) {  // of element i of the image [H, W, C]
+    const int pixel = i / channels;
+    return Place{i - pixel * channels, pixel % a.width, pixel / a.width};
+  };
+  const auto advance = [&](Place& at) {
+    if (++at.c < channels) return;
+    at.c = 0;
+    if (++at.x == a.width) at.x = 0, ++at.y;
+  };
+  const auto value = [&](const Place& at) {
+    const int row = at.y + crop.row, column = (crop.flip ? a.width - 1 - at.x : at.x) + crop.column;
     const bool inside = row >= 0 && row < a.height && column >= 0 && column < a.width;
-    const int pixel = inside ? image[c * plane + row * a.width + column] : 0;
-    return fmaf(static_cast<float>(pixel), a.scale[c], a.shift[c]);
+    const int pixel = inside ? image[at.c * plane + row * a.width + column] : 0;
+    return fmaf(static_cast<float>(pixel), a.scale[at.c], a.shift[at.c]);
   };
   T* out = static_cast<T*>(a.out) + static_cast<long long>(blockIdx.x) * size;
   constexpr int kVector = 16 / sizeof(T);
@@ -57,12 +68,13 @@ __global__ void __launch_bounds__(kThreads) load_kernel(const __grid_constant__ 
         T values[kVector];
         uint4 bytes;
       } group;
+      Place at = place(i * kVector);
 #pragma unroll
-      for (int k = 0; k < kVector; ++k) group.values[k] = static_cast<T>(value(i * kVector + k));
+      for (int k = 0; k < kVector; ++k, advance(at)) group.values[k] = static_cast<T>(value(at));
       reinterpret_cast<uint4*>(out)[i] = group.bytes;
     }
   } else {
-    for (int i = threadIdx.x; i < size; i += kThreads) out[i] = static_cast<T>(value(i));
+    for (int i = threadIdx.x; i < size; i += kThreads) out[i] = static_cast<T>(value(place(i)));
   }
 }
 

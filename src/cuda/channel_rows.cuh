@@ -4,6 +4,7 @@
 #include <cuda_bf16.h>
 
 #include <algorithm>
+#include <type_traits>
 
 // Walking [rows, C] with 16 bytes of channels a thread: a thread keeps its channels and strides over rows.
 namespace covnoise::cuda {
@@ -12,15 +13,13 @@ constexpr int kRowThreads = 256;
 
 template <class T, int kSize>
 struct Channels {
-  static __device__ __forceinline__ void load(const T* source, float (&values)[kSize]) {
-    if constexpr (kSize == 1) {
-      values[0] = static_cast<float>(*source);
-    } else {
-      const uint4 bytes = *reinterpret_cast<const uint4*>(source);
-      const T* elements = reinterpret_cast<const T*>(&bytes);
+  using Raw = std::conditional_t<kSize == 1, T, uint4>;  ///< as loaded: conversions wait until they are needed
+
+  static __device__ __forceinline__ Raw load(const T* source) { return *reinterpret_cast<const Raw*>(source); }
+  static __device__ __forceinline__ void convert(const Raw& raw, float (&values)[kSize]) {
+    const T* elements = reinterpret_cast<const T*>(&raw);
 #pragma unroll
-      for (int i = 0; i < kSize; ++i) values[i] = static_cast<float>(elements[i]);
-    }
+    for (int i = 0; i < kSize; ++i) values[i] = static_cast<float>(elements[i]);
   }
   static __device__ __forceinline__ void store(T* target, const float (&values)[kSize]) {
     if constexpr (kSize == 1) {
@@ -49,6 +48,18 @@ struct RowWalk {
     active = lane < lanes && channel < channels;
   }
 };
+
+/// load(k, row) for kBatch rows, then use(k, row) for each of them: several loads in flight before the first use.
+template <int kBatch, class Load, class Use>
+__device__ __forceinline__ void for_rows(int row, int end, int step, const Load& load, const Use& use) {
+  for (; row + (kBatch - 1) * step < end; row += kBatch * step) {
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) load(k, row + k * step);
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) use(k, row + k * step);
+  }
+  for (; row < end; row += step) load(0, row), use(0, row);
+}
 
 inline unsigned channel_blocks(int channels, int size) {
   return static_cast<unsigned>(divide_up(channels / size, std::min(channels / size, kRowThreads)));

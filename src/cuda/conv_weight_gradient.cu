@@ -12,7 +12,8 @@ namespace {
 
 using namespace weight_gradient_detail;
 
-constexpr int kMostShared = 227 * 1024, kMostPositions = 1024;
+constexpr int kMostPositions = 1024;
+constexpr double kMostGroupBytes = 384e6;
 
 const std::vector<Compiled>& tiles_for(const WeightGradient& call, Mode mode) {
   if (call.scalar == Scalar::kBFloat16) return bf16_tiles(mode, call.scale != nullptr);
@@ -73,9 +74,11 @@ bool plan_chunk(Work& w, const Compiled& tile, bool by_example, int most_example
   return fits(1, divide_up(w.out_height, divide_up(w.out_height, rows)), limit);
 }
 
+/// Bytes of one stage: small enough for several blocks on a multiprocessor where the tile is small.
 int default_budget(const Compiled& tile) {
-  const int side = std::max(tile.outputs, tile.channels);
-  return (side == 16 ? 20 : side == 32 ? 40 : 50) * 1024 * (tile.element_bytes == 4 ? 3 : 2) / 2;
+  const int side = std::max(tile.outputs, tile.channels), all_rows = tile.kernel_rows > 1;
+  const int kilobytes = side == 16 ? 28 : side == 32 ? 44 : all_rows ? 88 : 50;
+  return kilobytes * 1024 * (tile.element_bytes == 4 ? 3 : 2) / 2;
 }
 
 /// The number of parts, up to `most`, that finishes first: `items` in each part one after another, parts * tiles blocks
@@ -148,13 +151,11 @@ Plan make_plan(const WeightGradient& call) {
     return static_cast<long long>(divide_up(c.outputs, plan.tile->outputs)) *
            divide_up(c.channels, plan.tile->channels) * (plan.tile->kernel_rows > 1 ? 1 : c.kernel_height);
   };
-  const auto slots = [&] {
-    const int blocks = call.blocks_per_multiprocessor > 0 ? call.blocks_per_multiprocessor
-                                                          : plan.tile->occupancy(plan.launch.shared_bytes);
-    return blocks * multiprocessors();
-  };
-  // Few groups: each is split among blocks, and the second pass squares. Many: blocks take whole groups and square.
-  if (first == Mode::kPartial && squares && groups * tiles() >= 2 * slots()) plan_tile(plan, call, Mode::kFlush);
+  const auto slots = [&] { return plan.tile->occupancy(plan.launch.shared_bytes) * multiprocessors(); };
+  // Groups split among blocks, squared by the second pass; or, where their sums would fill too much memory, blocks that
+  // take whole groups and square.
+  const double group_bytes = 4.0 * groups * static_cast<double>(c.weights());
+  if (first == Mode::kPartial && squares && group_bytes > kMostGroupBytes) plan_tile(plan, call, Mode::kFlush);
   if (plan.mode == Mode::kFlush) {
     w.slices = choose_parts(groups, groups, tiles(), slots());
     w.slices_per_group = 0;
@@ -165,6 +166,25 @@ Plan make_plan(const WeightGradient& call) {
   plan.launch.grid = dim3(w.slices, static_cast<unsigned>(tiles() / (plan.tile->kernel_rows > 1 ? 1 : c.kernel_height)),
                           plan.tile->kernel_rows > 1 ? 1 : c.kernel_height);
   return plan;
+}
+
+/// A 1x1 convolution does not see where a position lies: several examples of a group become one row of an image, so
+/// that even 1x1 images (a linear layer) fill the stages.
+WeightGradient folded(WeightGradient call) {
+  Convolution& c = call.shape;
+  const bool pointwise = c.kernel() == 1 && c.stride_height == 1 && c.stride_width == 1 && c.padding_height == 0 &&
+                         c.padding_width == 0 && c.groups == 1;
+  if (!pointwise || call.scale) return call;
+  const bool squares = call.squares_of == GradientSquares::kGroups;
+  const int positions = c.height * c.width, group = squares ? call.examples_per_group : c.examples;
+  if (positions > 128) return call;
+  int fold = 1;
+  for (int f = 1; f <= group && f * positions <= 128; ++f)
+    if (group % f == 0) fold = f;
+  c.examples /= fold;
+  c.height = 1, c.width = positions * fold;
+  if (squares) call.examples_per_group /= fold;
+  return call;
 }
 
 void check_call(const WeightGradient& call) {
@@ -181,11 +201,13 @@ void check_call(const WeightGradient& call) {
 
 std::size_t weight_gradient_workspace(const WeightGradient& call) {
   check_call(call);
-  return make_plan(call).floats(call.shape) * sizeof(float);
+  const WeightGradient flat = folded(call);
+  return make_plan(flat).floats(flat.shape) * sizeof(float);
 }
 
-void weight_gradient(const WeightGradient& call, cudaStream_t stream) {
-  check_call(call);
+void weight_gradient(const WeightGradient& given, cudaStream_t stream) {
+  check_call(given);
+  const WeightGradient call = folded(given);
   const Convolution& c = call.shape;
   const Plan plan = make_plan(call);
   if (plan.tile) {

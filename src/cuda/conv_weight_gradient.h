@@ -50,8 +50,7 @@ struct WeightGradient {
   /// x <- relu(x scale + shift), scale and shift [N / ghost_batch, C]. Null: x as it is.
   const float *scale = nullptr, *shift = nullptr;
   int ghost_batch = 0;
-  /// For tuning; 0 leaves the choice to the plan.
-  int stage_bytes = 0, blocks_per_multiprocessor = 0;
+  int stage_bytes = 0;  ///< of shared memory for one stage, for tuning; 0 leaves the choice to the plan
 };
 
 inline Convolution linear_shape(int examples, int inputs, int outputs) {

@@ -1,19 +1,12 @@
 #pragma once
+#include "cuda/conv_weight_gradient_products.cuh"
 #include "cuda/staging.cuh"
 #include "cuda/types.h"
-
-#include <algorithm>
 
 // The tensor core kernel of conv_weight_gradient.h. As a product: rows are outputs, columns are input channels, once
 // for each kernel offset, and the sum runs over positions, 16 at a time. Both operands are staged as they lie in memory
 // and loaded transposed; an offset of the kernel is a distance in the stage.
 namespace covnoise::cuda::weight_gradient_detail {
-
-enum class Mode {
-  kPartial,  ///< a slice writes its sum
-  kFlush,    ///< a slice writes its sum and the sum of squares of its groups
-  kSpatial,  ///< a slice writes its sum and its product of squared operands
-};
 
 struct Work {
   const void *x, *dz;
@@ -36,147 +29,6 @@ struct Launch {
 };
 
 constexpr int kStages = 2;
-
-template <class T, bool kPreciseProducts, int kTileO, int kTileC, int kKernelWidth, int kKernelRows, int kWarpsO,
-          int kWarpsC, Mode kMode, bool kPrologue>
-struct Tile {
-  using Type = T;
-  static constexpr bool kPrecise = kPreciseProducts;
-  static constexpr int kO = kTileO, kC = kTileC, kWidth = kKernelWidth;
-  static constexpr int kRows = kKernelRows;  ///< kernel rows in one block: 1 (then the grid has them) or all
-  static constexpr Mode mode = kMode;
-  static constexpr bool prologue = kPrologue;
-  static constexpr int kWarps = kRows * kWarpsO * kWarpsC, kThreads = 32 * kWarps;
-  static constexpr int kM = kTileO / kWarpsO / 16, kN = kTileC / kWarpsC / 8;  // products of a warp
-  static constexpr int kOPlanes = kTileO / kGroup<T>, kCPlanes = kTileC / kGroup<T>;
-  static constexpr int kWarpsInO = kWarpsO, kWarpsInC = kWarpsC;
-};
-
-/// One warp's products.
-template <class Tile>
-struct Accumulators {
-  float acc[Tile::kWidth][Tile::kM][Tile::kN][4];
-  float sum[Tile::mode == Mode::kFlush ? Tile::kWidth : 1][Tile::kM][Tile::kN][4];
-  float squares[Tile::mode == Mode::kPartial ? 1 : Tile::kWidth][Tile::kM][Tile::kN][4];
-
-  template <class Visit>
-  static __device__ __forceinline__ void for_each(const Visit& visit) {
-#pragma unroll
-    for (int f = 0; f < Tile::kWidth; ++f)
-#pragma unroll
-      for (int m = 0; m < Tile::kM; ++m)
-#pragma unroll
-        for (int n = 0; n < Tile::kN; ++n)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) visit(f, m, n, i);
-  }
-  __device__ __forceinline__ void clear() {
-    for_each([&](int f, int m, int n, int i) {
-      acc[f][m][n][i] = 0;
-      if constexpr (Tile::mode == Mode::kFlush) sum[f][m][n][i] = 0;
-      if constexpr (Tile::mode != Mode::kPartial) squares[f][m][n][i] = 0;
-    });
-  }
-  __device__ __forceinline__ void flush() {
-    for_each([&](int f, int m, int n, int i) {
-      const float a = acc[f][m][n][i];
-      sum[f][m][n][i] += a;
-      squares[f][m][n][i] = fmaf(a, a, squares[f][m][n][i]);
-    });
-  }
-};
-
-/// d = a b + (kFresh ? 0 : d)
-template <bool kFresh, class Multiply>
-__device__ __forceinline__ void accumulate(float (&d)[4], const Multiply& multiply) {
-  const float zero[4] = {0, 0, 0, 0};
-  if constexpr (kFresh)
-    multiply(zero);
-  else
-    multiply(d);
-}
-
-/// 16 positions in bf16. `x` is this lane's row address: position lane % 16, plane lane / 16; `dz` likewise.
-template <class Tile, bool kFresh>
-__device__ __forceinline__ void step_bf16(Accumulators<Tile>& a, std::uint32_t x, std::uint32_t dz, int x_plane,
-                                          int dz_plane) {
-  std::uint32_t left[Tile::kM][4], left_squares[Tile::kM][4];
-#pragma unroll
-  for (int m = 0; m < Tile::kM; ++m) {
-    load_matrices_transposed(left[m], dz + m * 2 * dz_plane);
-    if constexpr (Tile::mode == Mode::kSpatial)
-      for (int i = 0; i < 4; ++i) left_squares[m][i] = square_bf16x2(left[m][i]);
-  }
-#pragma unroll
-  for (int f = 0; f < Tile::kWidth; ++f)
-#pragma unroll
-    for (int n = 0; n < Tile::kN; n += 2) {
-      std::uint32_t right[4];
-      load_matrices_transposed(right, x + f * 16 + n * x_plane);
-#pragma unroll
-      for (int m = 0; m < Tile::kM; ++m)
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          auto& d = a.acc[f][m][n + h];
-          accumulate<kFresh>(d,
-                             [&](const float(&c)[4]) { multiply_bf16(d, left[m], right[2 * h], right[2 * h + 1], c); });
-          if constexpr (Tile::mode == Mode::kSpatial) {
-            auto& s = a.squares[f][m][n + h];
-            multiply_bf16(s, left_squares[m], square_bf16x2(right[2 * h]), square_bf16x2(right[2 * h + 1]), s);
-          }
-        }
-    }
-}
-
-/// d += a b with a rounded to tf32, or, precisely, a b = high high + high low + low high.
-template <class Tile>
-__device__ __forceinline__ void product_float(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                                              std::uint32_t b1, const float (&c)[4]) {
-  std::uint32_t high[4], low[4], b_high[2], b_low[2];
-  if constexpr (Tile::kPrecise) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) split_tf32(a[i], high[i], low[i]);
-    split_tf32(b0, b_high[0], b_low[0]);
-    split_tf32(b1, b_high[1], b_low[1]);
-    multiply_tf32(d, low, b_high[0], b_high[1], c);
-    multiply_tf32(d, high, b_low[0], b_low[1], d);
-    multiply_tf32(d, high, b_high[0], b_high[1], d);
-  } else {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) high[i] = round_tf32(a[i]);
-    multiply_tf32(d, high, round_tf32(b0), round_tf32(b1), c);
-  }
-}
-
-/// 8 positions in float. `x0`, `x1` are this lane's addresses of positions lane % 4 and lane % 4 + 4, channel lane / 4;
-/// `dz` that of position lane % 4, output lane / 4.
-template <class Tile, bool kFresh>
-__device__ __forceinline__ void step_float(Accumulators<Tile>& a, std::uint32_t x0, std::uint32_t x1, std::uint32_t dz,
-                                           int x_plane, int dz_plane) {
-  std::uint32_t left[Tile::kM][4];
-#pragma unroll
-  for (int m = 0; m < Tile::kM; ++m)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) left[m][i] = load_word(dz + (m * 4 + (i % 2) * 2) * dz_plane + (i / 2) * 64);
-#pragma unroll
-  for (int f = 0; f < Tile::kWidth; ++f)
-#pragma unroll
-    for (int n = 0; n < Tile::kN; ++n) {
-      const std::uint32_t b0 = load_word(x0 + f * 16 + 2 * n * x_plane);
-      const std::uint32_t b1 = load_word(x1 + f * 16 + 2 * n * x_plane);
-#pragma unroll
-      for (int m = 0; m < Tile::kM; ++m) {
-        auto& d = a.acc[f][m][n];
-        accumulate<kFresh>(d, [&](const float(&c)[4]) { product_float<Tile>(d, left[m], b0, b1, c); });
-        if constexpr (Tile::mode == Mode::kSpatial) {
-          std::uint32_t left_squares[4];
-          for (int i = 0; i < 4; ++i) left_squares[i] = square_float(left[m][i]);
-          auto& s = a.squares[f][m][n];
-          product_float<Tile>(s, left_squares, square_float(b0), square_float(b1), s);
-        }
-      }
-    }
-}
 
 /// What one slice works through: chunks of its examples, in order.
 struct Slice {
@@ -275,16 +127,47 @@ struct Block {
   }
 };
 
-template <class Tile, bool kFresh>
-__device__ __forceinline__ void step(Accumulators<Tile>& a, const Work& w, const int* table, std::uint32_t x,
-                                     std::uint32_t dz, int position) {
+/// All steps of a chunk. After each `flush_steps` of them, if not 0, a group of examples ends.
+template <class Tile>
+__device__ __forceinline__ void run_steps(Accumulators<Tile>& a, const Work& w, const int* table, std::uint32_t x,
+                                          std::uint32_t dz, int steps, int flush_steps, bool& fresh) {
   const int lane = threadIdx.x % 32;
+  int until_flush = flush_steps;
+  const auto after_step = [&] {
+    fresh = false;
+    if constexpr (Tile::mode == Mode::kFlush) {
+      if (--until_flush == 0) a.flush(), fresh = true, until_flush = flush_steps;
+    }
+  };
   if constexpr (sizeof(typename Tile::Type) == 2) {
-    step_bf16<Tile, kFresh>(a, x + table[position + lane % 16], dz + position * 16, w.x_plane, w.dz_plane);
+    Fragments<Tile> now, next;
+    table += lane % 16;
+    if constexpr (Tile::kAhead) now.load(x + table[0], dz, w.x_plane, w.dz_plane);
+#pragma unroll 2
+    for (int s = 0; s < steps; ++s) {
+      if constexpr (Tile::kAhead) {
+        const int ahead = min(s + 1, steps - 1) * 16;
+        next.load(x + table[ahead], dz + ahead * 16, w.x_plane, w.dz_plane);
+      } else {
+        now.load(x + table[s * 16], dz + s * 256, w.x_plane, w.dz_plane);
+      }
+      if (Tile::mode == Mode::kFlush && fresh)
+        now.template multiply<true>(a);
+      else
+        now.template multiply<false>(a);
+      after_step();
+      if constexpr (Tile::kAhead) now = next;
+    }
   } else {
-    const int k = position + lane % 4;
-    step_float<Tile, kFresh>(a, x + table[k], x + table[k + 4], dz + position * 16, w.x_plane, w.dz_plane);
-    step_float<Tile, false>(a, x + table[k + 8], x + table[k + 12], dz + position * 16 + 128, w.x_plane, w.dz_plane);
+    table += lane % 4;
+    for (int s = 0; s < steps; ++s, table += 16, dz += 256) {
+      if (Tile::mode == Mode::kFlush && fresh)
+        step_float<Tile, true>(a, x + table[0], x + table[4], dz, w.x_plane, w.dz_plane);
+      else
+        step_float<Tile, false>(a, x + table[0], x + table[4], dz, w.x_plane, w.dz_plane);
+      step_float<Tile, false>(a, x + table[8], x + table[12], dz + 128, w.x_plane, w.dz_plane);
+      after_step();
+    }
   }
 }
 
@@ -321,9 +204,7 @@ __global__ void __launch_bounds__(Tile::kThreads) kernel(const __grid_constant__
                           kernel_row,
                           static_cast<int>(blockIdx.y) / tiles_c * Tile::kO,
                           static_cast<int>(blockIdx.y) % tiles_c * Tile::kC};
-  // Rows that no copy writes must be zeros: what fills examples up to 16 positions.
-  for (int i = threadIdx.x; i < kStages * w.stage_bytes / 16; i += Tile::kThreads)
-    reinterpret_cast<uint4*>(shared)[i] = make_uint4(0, 0, 0, 0);
+  clear_stages(shared, kStages * w.stage_bytes);
   block.fill_table();
   __syncthreads();
 
@@ -356,46 +237,26 @@ __global__ void __launch_bounds__(Tile::kThreads) kernel(const __grid_constant__
 
     const std::uint32_t x = block.base + at + x_lane, dz = block.base + at + Tile::kCPlanes * w.x_plane + dz_lane;
     const int examples = chunk.examples(w, slice);
-    const int runs = w.example_steps > 0 ? examples : 1;
-    const int steps = w.example_steps > 0 ? w.example_steps : w.positions / 16;
+    const int steps = w.example_steps > 0 ? examples * w.example_steps : w.positions / 16;
     const bool ends = chunk.band + 1 == w.bands && (chunk.example + examples) % w.examples_per_group == 0;
-    for (int run = 0; run < runs; ++run) {
-      const int first = run * steps * 16;
-      if (fresh)
-        step<Tile, true>(a, w, block.table(), x, dz, first);
-      else
-        step<Tile, false>(a, w, block.table(), x, dz, first);
-      fresh = false;
-#pragma unroll 2
-      for (int s = 1; s < steps; ++s) step<Tile, false>(a, w, block.table(), x, dz, first + s * 16);
-      if constexpr (Tile::mode == Mode::kFlush) {
-        if (ends) {
-          a.flush();
-          fresh = true;
-        }
-      }
-    }
+    run_steps<Tile>(a, w, block.table(), x, dz, steps,
+                    !ends                 ? 0
+                    : w.example_steps > 0 ? w.example_steps
+                                          : steps,
+                    fresh);
     chunk = ahead;
   }
   store<Tile>(a, w, kernel_row, block.first_output + warp_o * Tile::kM * 16,
               block.first_channel + warp_c * Tile::kN * 8);
 }
 
-/// Blocks of this tile that one multiprocessor holds with `shared_bytes` each.
 template <class Tile>
 int occupancy(int shared_bytes) {
-  int blocks = 0;
-  check(cudaFuncSetAttribute(kernel<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes),
-        "shared memory of the weight gradient");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel<Tile>, Tile::kThreads, shared_bytes),
-        "occupancy of the weight gradient");
-  return std::max(1, blocks);
+  return occupancy_of(reinterpret_cast<const void*>(kernel<Tile>), Tile::kThreads, shared_bytes);
 }
 
 template <class Tile>
 void run(const Launch& launch, cudaStream_t stream) {
-  check(cudaFuncSetAttribute(kernel<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize, launch.shared_bytes),
-        "shared memory of the weight gradient");
   kernel<Tile><<<launch.grid, Tile::kThreads, launch.shared_bytes, stream>>>(launch.work);
   check_launch("weight gradient");
 }

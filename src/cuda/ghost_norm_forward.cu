@@ -5,10 +5,12 @@
 namespace covnoise::cuda {
 namespace {
 
+constexpr int kBatch = 4, kRanges = 16;
+
 /// grid: x = ghost batch * parts + part, y = blocks of channels.
 template <class T, int kSize>
 __global__ void __launch_bounds__(kRowThreads) partials_kernel(const T* x, int rows, int channels, GhostPartials out) {
-  __shared__ float mean[kRowThreads][kSize], m2[kRowThreads][kSize], number[kRowThreads];
+  __shared__ float mean[kSize][kRowThreads], m2[kSize][kRowThreads], number[kRowThreads];
   const RowWalk<kSize> walk(channels);
   const int part = blockIdx.x % out.parts;
   x += static_cast<long long>(blockIdx.x / out.parts) * rows * channels + walk.channel;
@@ -17,24 +19,29 @@ __global__ void __launch_bounds__(kRowThreads) partials_kernel(const T* x, int r
   float shift[kSize] = {}, sum[kSize] = {}, squares[kSize] = {};
   int count = 0;
   if (walk.active && begin + walk.lane < end) {
-    Channels<T, kSize>::load(x + static_cast<long long>(begin + walk.lane) * channels, shift);
-#pragma unroll 4
-    for (int row = begin + walk.lane; row < end; row += walk.lanes, ++count) {
-      float values[kSize];
-      Channels<T, kSize>::load(x + static_cast<long long>(row) * channels, values);
+    using C = Channels<T, kSize>;
+    typename C::Raw raw[kBatch];
+    C::convert(C::load(x + static_cast<long long>(begin + walk.lane) * channels), shift);
+    for_rows<kBatch>(
+        begin + walk.lane, end, walk.lanes,
+        [&](int k, int row) { raw[k] = C::load(x + static_cast<long long>(row) * channels); },
+        [&](int k, int) {
+          float values[kSize];
+          C::convert(raw[k], values);
 #pragma unroll
-      for (int i = 0; i < kSize; ++i) {
-        const float d = values[i] - shift[i];
-        sum[i] += d;
-        squares[i] = fmaf(d, d, squares[i]);
-      }
-    }
+          for (int i = 0; i < kSize; ++i) {
+            const float d = values[i] - shift[i];
+            sum[i] += d;
+            squares[i] = fmaf(d, d, squares[i]);
+          }
+          ++count;
+        });
   }
   number[threadIdx.x] = static_cast<float>(count);
 #pragma unroll
   for (int i = 0; i < kSize; ++i) {
     const Moments m = moments_of(static_cast<float>(count), shift[i], sum[i], squares[i]);
-    mean[threadIdx.x][i] = m.mean, m2[threadIdx.x][i] = m.m2;
+    mean[i][threadIdx.x] = m.mean, m2[i][threadIdx.x] = m.m2;
   }
   __syncthreads();
   const int vectors = min(channels / kSize, kRowThreads);
@@ -44,9 +51,9 @@ __global__ void __launch_bounds__(kRowThreads) partials_kernel(const T* x, int r
     if (joins) {
 #pragma unroll
       for (int i = 0; i < kSize; ++i) {
-        Moments m{number[threadIdx.x], mean[threadIdx.x][i], m2[threadIdx.x][i]};
-        m.join({number[other], mean[other][i], m2[other][i]});
-        mean[threadIdx.x][i] = m.mean, m2[threadIdx.x][i] = m.m2;
+        Moments m{number[threadIdx.x], mean[i][threadIdx.x], m2[i][threadIdx.x]};
+        m.join({number[other], mean[i][other], m2[i][other]});
+        mean[i][threadIdx.x] = m.mean, m2[i][threadIdx.x] = m.m2;
       }
       number[threadIdx.x] += number[other];
     }
@@ -55,37 +62,36 @@ __global__ void __launch_bounds__(kRowThreads) partials_kernel(const T* x, int r
   if (!walk.active || walk.lane != 0) return;
 #pragma unroll
   for (int i = 0; i < kSize; ++i) {
-    out.mean[static_cast<long long>(blockIdx.x) * channels + walk.channel + i] = mean[threadIdx.x][i];
-    out.m2[static_cast<long long>(blockIdx.x) * channels + walk.channel + i] = m2[threadIdx.x][i];
+    out.mean[static_cast<long long>(blockIdx.x) * channels + walk.channel + i] = mean[i][threadIdx.x];
+    out.m2[static_cast<long long>(blockIdx.x) * channels + walk.channel + i] = m2[i][threadIdx.x];
   }
   if (walk.channel == 0) out.count[blockIdx.x] = number[threadIdx.x];
 }
 
-/// One thread a ghost batch and channel; double, since there are few.
-__global__ void finish_kernel(GhostPartials p, int ghosts, int channels, const float* weight, const float* bias,
-                              float eps, GhostStatistics out) {
-  const int index = blockIdx.x * blockDim.x + threadIdx.x;
-  if (index >= ghosts * channels) return;
-  const int ghost = index / channels, c = index % channels;
-  double count = 0, mean = 0, m2 = 0;
-#pragma unroll 8
-  for (int part = ghost * p.parts; part < (ghost + 1) * p.parts; ++part) {
-    const double n = p.count[part];
-    count += n;
-    mean += n * p.mean[static_cast<long long>(part) * channels + c];
+/// One ghost batch (blockIdx.x) and 32 channels (blockIdx.y): joins the pieces in order.
+__global__ void __launch_bounds__(32 * kRanges) finish_kernel(GhostPartials p, int channels, const float* weight,
+                                                              const float* bias, float eps, GhostStatistics out) {
+  __shared__ Moments shared[kRanges][32];
+  const int c = blockIdx.y * 32 + threadIdx.x, first = blockIdx.x * p.parts;
+  Moments m{0, 0, 0};
+  if (c < channels) {
+#pragma unroll 4
+    for (int part = first + threadIdx.y; part < first + p.parts; part += kRanges) {
+      const long long at = static_cast<long long>(part) * channels + c;
+      m.join({p.count[part], p.mean[at], p.m2[at]});
+    }
   }
-  mean /= count;
-#pragma unroll 8
-  for (int part = ghost * p.parts; part < (ghost + 1) * p.parts; ++part) {
-    const double delta = p.mean[static_cast<long long>(part) * channels + c] - mean;
-    m2 += p.m2[static_cast<long long>(part) * channels + c] + p.count[part] * delta * delta;
-  }
-  const double variance = m2 / count, rstd = rsqrt(variance + eps), scale = weight[c] * rstd;
-  out.mean[index] = static_cast<float>(mean);
-  out.rstd[index] = static_cast<float>(rstd);
-  if (out.variance) out.variance[index] = static_cast<float>(variance);
-  out.scale[index] = static_cast<float>(scale);
-  out.shift[index] = static_cast<float>(bias[c] - mean * scale);
+  shared[threadIdx.y][threadIdx.x] = m;
+  __syncthreads();
+  if (threadIdx.y != 0 || c >= channels) return;
+  for (int y = 1; y < kRanges; ++y) m.join(shared[y][threadIdx.x]);
+  const int index = blockIdx.x * channels + c;
+  const float variance = m.m2 / m.count, rstd = 1 / sqrtf(variance + eps), scale = weight[c] * rstd;
+  out.mean[index] = m.mean;
+  out.rstd[index] = rstd;
+  if (out.variance) out.variance[index] = variance;
+  out.scale[index] = scale;
+  out.shift[index] = fmaf(-m.mean, scale, bias[c]);
 }
 
 __global__ void running_kernel(const float* mean, const float* variance, int ghosts, int channels, float correction,
@@ -118,20 +124,27 @@ __global__ void __launch_bounds__(kRowThreads)
     shift[i] = s.shift[ghost * channels + walk.channel + i];
   }
   const long long first = static_cast<long long>(ghost) * rows * channels + walk.channel;
-#pragma unroll 4
-  for (int row = begin + walk.lane; row < end; row += walk.lanes) {
-    const long long at = first + static_cast<long long>(row) * channels;
-    float values[kSize], added[kSize];
-    Channels<T, kSize>::load(x + at, values);
-    if constexpr (kResidual) Channels<T, kSize>::load(residual + at, added);
+  using C = Channels<T, kSize>;
+  typename C::Raw raw[kBatch], raw_residual[kBatch];
+  for_rows<kBatch>(
+      begin + walk.lane, end, walk.lanes,
+      [&](int k, int row) {
+        const long long at = first + static_cast<long long>(row) * channels;
+        raw[k] = C::load(x + at);
+        if constexpr (kResidual) raw_residual[k] = C::load(residual + at);
+      },
+      [&](int k, int row) {
+        float values[kSize], added[kSize];
+        C::convert(raw[k], values);
+        if constexpr (kResidual) C::convert(raw_residual[k], added);
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) {
-      values[i] = fmaf(values[i], scale[i], shift[i]);
-      if constexpr (kResidual) values[i] += added[i];
-      if constexpr (kRelu) values[i] = fmaxf(values[i], 0.0f);
-    }
-    Channels<T, kSize>::store(y + at, values);
-  }
+        for (int i = 0; i < kSize; ++i) {
+          values[i] = fmaf(values[i], scale[i], shift[i]);
+          if constexpr (kResidual) values[i] += added[i];
+          if constexpr (kRelu) values[i] = fmaxf(values[i], 0.0f);
+        }
+        C::store(y + first + static_cast<long long>(row) * channels, values);
+      });
 }
 
 int rows_of(const GhostShape& shape) { return shape.ghost_batch * shape.positions; }
@@ -155,8 +168,8 @@ void ghost_norm_partials(const GhostShape& shape, const void* x, const GhostPart
 
 void ghost_norm_finish(const GhostShape& shape, const GhostPartials& partials, const float* weight, const float* bias,
                        float eps, const GhostStatistics& out, cudaStream_t stream) {
-  finish_kernel<<<static_cast<unsigned>(divide_up<std::size_t>(shape.values(), 64)), 64, 0, stream>>>(
-      partials, shape.ghosts(), shape.channels, weight, bias, eps, out);
+  finish_kernel<<<dim3(shape.ghosts(), divide_up(shape.channels, 32)), dim3(32, kRanges), 0, stream>>>(
+      partials, shape.channels, weight, bias, eps, out);
   check_launch("ghost_norm_finish");
 }
 

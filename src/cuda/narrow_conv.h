@@ -20,6 +20,7 @@ struct NarrowConvolution {
   const void* input = nullptr;    ///< x [N, H, W, C], or dz [N, Ho, Wo, O]
   const void* weights = nullptr;  ///< packed by pack_weights
   void* output = nullptr;         ///< y [N, Ho, Wo, O], or dx [N, H, W, C]
+  const void* addend = nullptr;   ///< added to the output, of its shape (the gradient of a shortcut); or null
 
   /// Examples that share statistics, in the prologue and the epilogue below.
   int ghost_batch = 0;
@@ -29,6 +30,8 @@ struct NarrowConvolution {
   /// each.
   bool statistics = false;
   float *part_mean = nullptr, *part_m2 = nullptr, *part_count = nullptr;
+
+  int warp_rows = 0;  ///< positions of a warp, for tuning; 0 leaves the choice to the plan
 
   int out_height() const { return (height - 1) / stride + 1; }
   int out_width() const { return (width - 1) / stride + 1; }

@@ -87,7 +87,7 @@ void add_partial_sums(const PartialSums& partial, cudaStream_t stream) {
   const long long weights = static_cast<long long>(partial.offsets) * partial.outputs * partial.channels;
   const int groups = partial.slices / partial.slices_per_group;
   int ranges = 1;
-  while (ranges < 8 && ranges * 4 <= groups) ranges *= 2;
+  while (ranges < 32 && ranges * 4 <= groups && weights * ranges < 1 << 18) ranges *= 2;
   const dim3 block(kThreads / ranges, ranges);
   add_kernel<<<static_cast<unsigned>(divide_up<long long>(weights, block.x)), block, 0, stream>>>(partial);
   check_launch("add_partial_sums");

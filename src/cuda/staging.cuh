@@ -8,7 +8,9 @@
 //     [plane][position][16 bytes],
 //
 // so that eight neighbouring positions of a plane are 128 consecutive bytes (no bank is asked twice) and every kernel
-// offset is a constant distance. Padding is staged as zeros.
+// offset is a constant distance. Columns beside the image and channels beyond the last are never written: the stages
+// must hold zeros at first (clear_stages). Rows above and below it are written as zeros. (Copies of no bytes are no way
+// to do this: they all ask for the same address, and the slice of the cache that has it becomes the bottleneck.)
 namespace covnoise::cuda {
 
 /// Part of a tensor [N, H, W, C]: which rows and columns of which examples and channels to stage.
@@ -34,76 +36,100 @@ struct Prologue {
 template <class T>
 constexpr int kGroup = 16 / static_cast<int>(sizeof(T));  // channels in a plane
 
-/// visit(target byte offset, pixel pointer, plane, valid, example) for this thread's share of the patch: a warp takes a
-/// row.
+/// visit(target byte offset, pixel pointer, channel, row exists, example) for this thread's share of the patch: a warp
+/// takes a row, a thread stays in its plane. Only pixels inside the image's columns.
 template <class T, int kPlanes, class Visit>
-__device__ inline void for_each_group(const Patch& p, int plane_bytes, const Visit& visit) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  const T* data = static_cast<const T*>(p.data);
-  for (int line = warp; line < p.staged_examples * p.rows; line += warps) {
-    const int e = line / p.rows, i = line - e * p.rows;
+__device__ __forceinline__ void for_each_group(const Patch& p, int plane_bytes, const Visit& visit) {
+  constexpr int kStep = 32 / kPlanes;  // columns at a time
+  const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
+  const int plane = lane % kPlanes, channel = p.first_channel + plane * kGroup<T>;
+  if (channel >= p.channels) return;
+  const int first = max(0, -p.first_column) + lane / kPlanes, last = min(p.columns, p.width - p.first_column);
+  const T* data = static_cast<const T*>(p.data) + channel + (p.first_column + first) * p.channels;
+  int e = 0, i = threadIdx.x / 32;
+  while (i >= p.rows) i -= p.rows, ++e;
+  while (e < p.staged_examples) {
     const int row = p.first_row + i * p.row_step;
-    const bool row_valid = e < p.examples && row >= 0 && row < p.last_row;
-    const T* source =
-        data + (static_cast<long long>(p.example + e) * p.height + row) * p.width * p.channels + p.first_channel;
-    const int target = (e * p.example_positions + i * p.columns) * 16;
-    for (int j = lane; j < p.columns * kPlanes; j += 32) {
-      const int column = j / kPlanes, plane = j % kPlanes;
-      const int x = p.first_column + column;
-      const bool valid = row_valid && x >= 0 && x < p.width && p.first_channel + plane * kGroup<T> < p.channels;
-      visit(target + plane * plane_bytes + column * 16, source + x * p.channels + plane * kGroup<T>, plane, valid,
-            p.example + e);
+    const bool exists = e < p.examples && row >= 0 && row < p.last_row;
+    const T* source = data + (static_cast<long long>(p.example + e) * p.height + row) * p.width * p.channels;
+    int target = (e * p.example_positions + i * p.columns + first) * 16 + plane * plane_bytes;
+    for (int column = first; column < last; column += kStep) {
+      visit(target, source, channel, exists, p.example + e);
+      target += kStep * 16;
+      source += kStep * p.channels;
     }
+    i += warps;
+    while (i >= p.rows) i -= p.rows, ++e;
   }
 }
 
-/// Starts the copy of a patch. Channels that are no multiple of 16 bytes are copied by element, at once.
-template <class T, int kPlanes>
-__device__ inline void stage(const Patch& p, std::uint32_t target, char* generic_target, int plane_bytes) {
-  if (p.channels % kGroup<T> == 0) {
-    for_each_group<T, kPlanes>(p, plane_bytes, [&](int offset, const T* source, int, bool valid, int) {
-      copy_async(target + offset, valid ? static_cast<const void*>(source) : p.data, valid);
-    });
-    return;
-  }
-  for_each_group<T, kPlanes>(p, plane_bytes, [&](int offset, const T* source, int plane, bool valid, int) {
-    union {
-      uint4 bytes;
-      T values[kGroup<T>];
-    } group;
-    group.bytes = make_uint4(0, 0, 0, 0);
-    const int left = p.channels - p.first_channel - plane * kGroup<T>;
+/// Copies groups of channels in pieces of kBytes, which divide a pixel.
+template <class T, int kPlanes, int kBytes>
+__device__ __forceinline__ void stage_pieces(const Patch& p, std::uint32_t target, char* generic_target,
+                                             int plane_bytes) {
+  constexpr int kElements = kBytes / sizeof(T);
+  for_each_group<T, kPlanes>(p, plane_bytes, [&](int offset, const T* source, int channel, bool exists, int) {
+    if (!exists) {
+      *reinterpret_cast<uint4*>(generic_target + offset) = make_uint4(0, 0, 0, 0);
+      return;
+    }
 #pragma unroll
-    for (int k = 0; k < kGroup<T>; ++k)
-      if (valid && k < left) group.values[k] = source[k];
-    *reinterpret_cast<uint4*>(generic_target + offset) = group.bytes;
+    for (int k = 0; k < kGroup<T> / kElements; ++k) {
+      if (kBytes < 16 && channel + k * kElements >= p.channels) continue;
+      if constexpr (kBytes >= 4)
+        copy_async<kBytes>(target + offset + k * kBytes, source + k * kElements);
+      else
+        reinterpret_cast<T*>(generic_target + offset)[k] = source[k];
+    }
   });
+}
+
+/// Starts the copy of a patch. Pixels of an odd number of bf16 are copied by element, at once.
+template <class T, int kPlanes>
+__device__ __forceinline__ void stage(const Patch& p, std::uint32_t target, char* generic_target, int plane_bytes) {
+  const int pixel = p.channels * static_cast<int>(sizeof(T));
+  if (pixel % 16 == 0)
+    stage_pieces<T, kPlanes, 16>(p, target, generic_target, plane_bytes);
+  else if (pixel % 4 == 0)
+    stage_pieces<T, kPlanes, 4>(p, target, generic_target, plane_bytes);
+  else
+    stage_pieces<T, kPlanes, sizeof(T)>(p, target, generic_target, plane_bytes);
+}
+
+__device__ inline void clear_stages(char* stages, int bytes) {
+  for (int i = threadIdx.x; i < bytes / 16; i += blockDim.x)
+    reinterpret_cast<uint4*>(stages)[i] = make_uint4(0, 0, 0, 0);
 }
 
 /// Applies the prologue in place to what this same thread has copied (its copies must have arrived). bf16.
 template <int kPlanes>
-__device__ inline void apply_prologue(const Patch& p, const Prologue& prologue, char* target, int plane_bytes) {
+__device__ __forceinline__ void apply_prologue(const Patch& p, const Prologue& prologue, char* target,
+                                               int plane_bytes) {
   float scale[8], shift[8];
-  int loaded = -1;
+  int loaded = -1, loaded_example = -1;
   for_each_group<__nv_bfloat16, kPlanes>(
-      p, plane_bytes, [&](int offset, const __nv_bfloat16*, int plane, bool valid, int example) {
-        if (!valid) return;
-        const int ghost = example / prologue.ghost_batch;
-        if (ghost != loaded) {
-          const int at = ghost * p.channels + p.first_channel + plane * 8;
+      p, plane_bytes, [&](int offset, const __nv_bfloat16*, int channel, bool exists, int example) {
+        if (!exists) return;
+        if (example != loaded_example) {
+          loaded_example = example;
+          const int ghost = example / prologue.ghost_batch;
+          if (ghost != loaded) {
+            loaded = ghost;
 #pragma unroll
-          for (int k = 0; k < 8; ++k) scale[k] = prologue.scale[at + k], shift[k] = prologue.shift[at + k];
-          loaded = ghost;
+            for (int k = 0; k < 8; ++k) {
+              scale[k] = prologue.scale[ghost * p.channels + channel + k];
+              shift[k] = prologue.shift[ghost * p.channels + channel + k];
+            }
+          }
         }
         uint4 bytes = *reinterpret_cast<uint4*>(target + offset);
-        auto* values = reinterpret_cast<__nv_bfloat162*>(&bytes);
+        std::uint32_t pairs[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
-          const float2 x = __bfloat1622float2(values[k]);
-          values[k] = __floats2bfloat162_rn(fmaxf(fmaf(x.x, scale[2 * k], shift[2 * k]), 0.0f),
-                                            fmaxf(fmaf(x.y, scale[2 * k + 1], shift[2 * k + 1]), 0.0f));
+          const float low = __uint_as_float(pairs[k] << 16), high = __uint_as_float(pairs[k] & 0xffff0000u);
+          pairs[k] = relu_bf16x2(fmaf(low, scale[2 * k], shift[2 * k]), fmaf(high, scale[2 * k + 1], shift[2 * k + 1]));
         }
-        *reinterpret_cast<uint4*>(target + offset) = bytes;
+        *reinterpret_cast<uint4*>(target + offset) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
       });
 }
 

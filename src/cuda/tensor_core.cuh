@@ -12,10 +12,13 @@ __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// 16 bytes from global to shared memory, past the registers; zeros if not `valid`.
-__device__ inline void copy_async(std::uint32_t target, const void* source, bool valid) {
-  const int size = valid ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(size) : "memory");
+/// 4, 8 or 16 bytes from global to shared memory, past the registers.
+template <int kBytes>
+__device__ inline void copy_async(std::uint32_t target, const void* source) {
+  if constexpr (kBytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(source) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(target), "l"(source), "n"(kBytes) : "memory");
 }
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int kPending>
@@ -65,6 +68,13 @@ __device__ inline std::uint32_t round_tf32(std::uint32_t bits) { return bits + 0
 __device__ inline void split_tf32(std::uint32_t bits, std::uint32_t& high, std::uint32_t& low) {
   high = bits & 0xffffe000u;
   low = round_tf32(__float_as_uint(__uint_as_float(bits) - __uint_as_float(high)));
+}
+
+/// Two floats, rounded to bf16, after a ReLU.
+__device__ inline std::uint32_t relu_bf16x2(float low, float high) {
+  std::uint32_t pair;
+  asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
 }
 
 __device__ inline std::uint32_t square_bf16x2(std::uint32_t bits) {
