@@ -34,10 +34,11 @@ const Compiled* find_tile(const WeightGradient& call, Mode mode) {
   return found;
 }
 
-/// Planes are set apart so that neighbouring planes use other banks.
+/// Bytes of a stage over its planes. bf16: rows of all planes, in whole kilobytes. float: planes, set apart so that
+/// neighbours use other banks.
 int plane_bytes(int positions, int planes, int element_bytes) {
-  const int shift = element_bytes == 4 ? 64 : 128 / planes;
-  return divide_up(positions * 16, 128) * 128 + shift;
+  if (element_bytes == 2) return divide_up(positions * 16 * planes, 1024) * 1024 / planes;
+  return divide_up(positions * 16, 128) * 128 + 64;
 }
 
 /// Fills in the chunk and the stage for `examples` examples or `rows` rows, and returns the stage's bytes.

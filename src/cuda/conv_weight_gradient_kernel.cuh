@@ -18,7 +18,7 @@ struct Work {
   int chunk_examples, chunk_rows, bands;             ///< a chunk is some examples, or a band of one example's rows
   int example_steps;                                 ///< > 0: examples start at multiples of 16 positions (exact)
   int positions;                                     ///< of a chunk, a multiple of 16
-  int x_rows, x_columns, x_plane, dz_plane;          ///< the stage; planes in bytes
+  int x_rows, x_columns, x_plane, dz_plane;          ///< the stage; bytes of it over the number of planes
   int stage_bytes;
 };
 
@@ -59,6 +59,32 @@ struct Chunk {
     if (++band < w.bands) return;
     band = 0;
     example += examples(w, slice);
+  }
+};
+
+/// Bytes from one staged position to the next.
+template <class Tile>
+constexpr int kXRow = sizeof(typename Tile::Type) == 2 ? 16 * Tile::kCPlanes : 16;
+
+/// Where a lane reads, relative to the stage's x and dz.
+template <class Tile>
+struct Lane {
+  std::uint32_t x, group;      ///< bf16: the kernel row's shift, and 16 times the first group of channels
+  std::uint32_t dz[Tile::kM];  ///< float: the first alone
+
+  __device__ Lane(const Work& w, int kernel_row, int warp_o, int warp_c) {
+    const int lane = threadIdx.x % 32;
+    x = Tile::kRows > 1 ? kernel_row * w.x_columns * kXRow<Tile> : 0;
+    group = (warp_c * Tile::kN + lane / 16) * 16;
+    if constexpr (sizeof(typename Tile::Type) == 2) {
+#pragma unroll
+      for (int m = 0; m < Tile::kM; ++m)
+        dz[m] = swizzled<Tile::kOPlanes>((lane / 16 * 8 + lane % 8) * 16 * Tile::kOPlanes,
+                                         ((warp_o * Tile::kM + m) * 2 + lane / 8 % 2) * 16);
+    } else {
+      x += (warp_c * Tile::kN * 2 + lane / 16) * w.x_plane + lane / 4 % 4 * 4;
+      dz[0] = (warp_o * Tile::kM * 4 + lane / 16) * w.dz_plane + lane / 4 % 4 * 4 + lane % 4 * 16;
+    }
   }
 };
 
@@ -114,7 +140,7 @@ struct Block {
   }
   __device__ int* table() const { return reinterpret_cast<int*>(shared + kStages * w.stage_bytes); }
 
-  /// Byte offset of each position's input in a plane; positions that only fill up point at the first.
+  /// Byte offset of each position's input; positions that only fill up point at the first.
   __device__ void fill_table() const {
     const int row_step = Tile::kRows > 1 ? w.stride_height : 1, band = w.chunk_rows * w.out_width;
     const int example_positions = w.example_steps > 0 ? 16 * w.example_steps : band;
@@ -122,15 +148,15 @@ struct Block {
       const int e = min(p / example_positions, w.chunk_examples - 1), t = p - e * example_positions;
       const int row = t / w.out_width, column = t % w.out_width;
       const int at = t < band ? row * row_step * w.x_columns + column * w.stride_width : 0;
-      table()[p] = (e * w.x_rows * w.x_columns + at) * 16;
+      table()[p] = (e * w.x_rows * w.x_columns + at) * kXRow<Tile>;
     }
   }
 };
 
 /// All steps of a chunk. After each `flush_steps` of them, if not 0, a group of examples ends.
 template <class Tile>
-__device__ __forceinline__ void run_steps(Accumulators<Tile>& a, const Work& w, const int* table, std::uint32_t x,
-                                          std::uint32_t dz, int steps, int flush_steps, bool& fresh) {
+__device__ __forceinline__ void run_steps(Accumulators<Tile>& a, const Work& w, const int* table, const Lane<Tile>& at,
+                                          std::uint32_t x, std::uint32_t dz, int steps, int flush_steps, bool& fresh) {
   const int lane = threadIdx.x % 32;
   int until_flush = flush_steps;
   const auto after_step = [&] {
@@ -139,18 +165,22 @@ __device__ __forceinline__ void run_steps(Accumulators<Tile>& a, const Work& w, 
       if (--until_flush == 0) a.flush(), fresh = true, until_flush = flush_steps;
     }
   };
+  x += at.x;
   if constexpr (sizeof(typename Tile::Type) == 2) {
+    constexpr int kDzStep = 256 * Tile::kOPlanes;  // bytes of 16 positions
     Fragments<Tile> now, next;
     table += lane % 16;
-    if constexpr (Tile::kAhead) now.load(x + table[0], dz, w.x_plane, w.dz_plane);
+    int row = table[0];
+    if constexpr (Tile::kAhead) {
+      now.load(x + row, at.group, dz, at.dz);
+      row = table[min(1, steps - 1) * 16];
+    }
 #pragma unroll 2
     for (int s = 0; s < steps; ++s) {
-      if constexpr (Tile::kAhead) {
-        const int ahead = min(s + 1, steps - 1) * 16;
-        next.load(x + table[ahead], dz + ahead * 16, w.x_plane, w.dz_plane);
-      } else {
-        now.load(x + table[s * 16], dz + s * 256, w.x_plane, w.dz_plane);
-      }
+      const int step = Tile::kAhead ? min(s + 1, steps - 1) : s;
+      const int this_row = row;
+      row = table[min(step + 1, steps - 1) * 16];
+      (Tile::kAhead ? next : now).load(x + this_row, at.group, dz + step * kDzStep, at.dz);
       if (Tile::mode == Mode::kFlush && fresh)
         now.template multiply<true>(a);
       else
@@ -160,6 +190,7 @@ __device__ __forceinline__ void run_steps(Accumulators<Tile>& a, const Work& w, 
     }
   } else {
     table += lane % 4;
+    dz += at.dz[0];
     for (int s = 0; s < steps; ++s, table += 16, dz += 256) {
       if (Tile::mode == Mode::kFlush && fresh)
         step_float<Tile, true>(a, x + table[0], x + table[4], dz, w.x_plane, w.dz_plane);
@@ -192,8 +223,8 @@ __device__ __forceinline__ void store(const Accumulators<Tile>& a, const Work& w
 
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads) kernel(const __grid_constant__ Work w) {
-  extern __shared__ __align__(128) char shared[];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  extern __shared__ __align__(1024) char shared[];
+  const int warp = threadIdx.x / 32;
   const int warp_row = warp / (Tile::kWarpsInO * Tile::kWarpsInC), warp_o = warp / Tile::kWarpsInC % Tile::kWarpsInO,
             warp_c = warp % Tile::kWarpsInC;
   const int tiles_c = (w.channels + Tile::kC - 1) / Tile::kC;
@@ -208,16 +239,7 @@ __global__ void __launch_bounds__(Tile::kThreads) kernel(const __grid_constant__
   block.fill_table();
   __syncthreads();
 
-  // This lane's place in the planes, for the first position of the stage.
-  std::uint32_t x_lane = (Tile::kRows > 1 ? kernel_row * w.x_columns * 16 : 0), dz_lane = 0;
-  if constexpr (sizeof(typename Tile::Type) == 2) {
-    x_lane += (warp_c * Tile::kN + lane / 16) * w.x_plane;
-    dz_lane = (warp_o * Tile::kM * 2 + lane / 8 % 2) * w.dz_plane + (lane / 16 * 8 + lane % 8) * 16;
-  } else {
-    x_lane += (warp_c * Tile::kN * 2 + lane / 16) * w.x_plane + lane / 4 % 4 * 4;
-    dz_lane = (warp_o * Tile::kM * 4 + lane / 16) * w.dz_plane + lane / 4 % 4 * 4 + lane % 4 * 16;
-  }
-
+  const Lane<Tile> lane(w, kernel_row, warp_o, warp_c);
   const Slice slice(w, blockIdx.x);
   Chunk chunk{slice.begin, 0}, ahead = chunk;
   Accumulators<Tile> a;
@@ -235,11 +257,11 @@ __global__ void __launch_bounds__(Tile::kThreads) kernel(const __grid_constant__
     if (ahead.example < slice.end) block.load(slice, ahead, (index + 1) % kStages);
     commit_copies();
 
-    const std::uint32_t x = block.base + at + x_lane, dz = block.base + at + Tile::kCPlanes * w.x_plane + dz_lane;
+    const std::uint32_t x = block.base + at, dz = x + Tile::kCPlanes * w.x_plane;
     const int examples = chunk.examples(w, slice);
     const int steps = w.example_steps > 0 ? examples * w.example_steps : w.positions / 16;
     const bool ends = chunk.band + 1 == w.bands && (chunk.example + examples) % w.examples_per_group == 0;
-    run_steps<Tile>(a, w, block.table(), x, dz, steps,
+    run_steps<Tile>(a, w, block.table(), lane, x, dz, steps,
                     !ends                 ? 0
                     : w.example_steps > 0 ? w.example_steps
                                           : steps,

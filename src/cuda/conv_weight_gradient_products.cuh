@@ -78,14 +78,17 @@ template <class Tile>
 struct Fragments {
   std::uint32_t left[Tile::kM][4], right[Tile::kWidth][Tile::kN / 2][4];
 
-  /// `x` is this lane's row address: position lane % 16, plane lane / 16; `dz` likewise.
-  __device__ __forceinline__ void load(std::uint32_t x, std::uint32_t dz, int x_plane, int dz_plane) {
+  /// `x` is the address of this lane's position, lane % 16, and `group` 16 times its first group of channels; `dz` the
+  /// address of the step's first position, to which this lane's `dz_lane` are relative.
+  __device__ __forceinline__ void load(std::uint32_t x, std::uint32_t group, std::uint32_t dz,
+                                       const std::uint32_t (&dz_lane)[Tile::kM]) {
 #pragma unroll
-    for (int m = 0; m < Tile::kM; ++m) load_matrices_transposed(left[m], dz + m * 2 * dz_plane);
+    for (int m = 0; m < Tile::kM; ++m) load_matrices_transposed(left[m], dz + dz_lane[m]);
 #pragma unroll
     for (int f = 0; f < Tile::kWidth; ++f)
 #pragma unroll
-      for (int n = 0; n < Tile::kN / 2; ++n) load_matrices_transposed(right[f][n], x + f * 16 + n * 2 * x_plane);
+      for (int n = 0; n < Tile::kN / 2; ++n)
+        load_matrices_transposed(right[f][n], swizzled<Tile::kCPlanes>(x + f * 16 * Tile::kCPlanes, group + n * 32));
   }
 
   template <bool kFresh>

@@ -64,9 +64,7 @@ bool lay_out(Work& w, const Compiled& compiled) {
   const int step = compiled.two_outputs ? 1 : w.stride, reach = compiled.two_outputs ? 2 : 3;
   w.rows = (w.chunk_rows - 1) * step + reach;
   w.columns = (w.grid_width - 1) * step + reach;
-  const int planes = compiled.channels / 8;
-  w.plane = divide_up(w.chunk_examples * w.rows * w.columns * 16, 128) * 128 + 128 / planes;
-  w.stage_bytes = w.plane * planes;
+  w.stage_bytes = divide_up(w.chunk_examples * w.rows * w.columns * 2 * compiled.channels, 1024) * 1024;
   return true;
 }
 
@@ -100,7 +98,8 @@ Plan make_plan(const NarrowConvolution& call) {
   plan.groups = divide_up(call.examples, w.group_examples);
   if (!lay_out(w, *plan.compiled)) plan.compiled = nullptr;
   if (!plan.compiled) return plan;
-  plan.shared_bytes = 18 * plan.compiled->channels * plan.compiled->outputs + kStages * w.stage_bytes;
+  plan.shared_bytes =
+      divide_up(18 * plan.compiled->channels * plan.compiled->outputs, 1024) * 1024 + kStages * w.stage_bytes;
   const int blocks =
       occupancy_of(reinterpret_cast<const void*>(plan.compiled->kernel), plan.compiled->threads, plan.shared_bytes);
   const int chunks = divide_up(w.group_examples, w.chunk_examples) * w.bands;

@@ -22,8 +22,8 @@ struct Work {
   int grid_height, grid_width, stride;          ///< positions: the output's, or with two outputs a side the input's
   int group_examples, parts;                    ///< blocks: `parts` for each group of examples
   int chunk_examples, chunk_rows, bands;
-  int rows, columns, plane, stage_bytes;  ///< of the stage
-  int halo;                               ///< rows and columns before the first: 1, or 0
+  int rows, columns, stage_bytes;  ///< of the stage
+  int halo;                        ///< rows and columns before the first: 1, or 0
 };
 
 /// Accumulates one output's statistics over all positions of a thread, around the first value.
@@ -59,7 +59,8 @@ template <int kC, int kO, bool kTwoOutputs, bool kPrologue, bool kStatistics, in
 struct Narrow {
   static constexpr int kWarpsM = kPositions / 16 / kM, kN = products_of(kO), kWarpsN = kO / (8 * kN),
                        kThreads = 32 * kWarpsM * kWarpsN;
-  static constexpr int kPlanes = kC / 8, kWeightBytes = 9 * kC * kO * 2;
+  static constexpr int kPlanes = kC / 8, kRow = 2 * kC;  // bytes of a staged position
+  static constexpr int kWeightBytes = 18 * kC * kO, kStagesAt = (kWeightBytes + 1023) / 1024 * 1024;
 
   const Work& w;
   std::uint32_t weights, stages;
@@ -100,11 +101,11 @@ struct Narrow {
 
   /// Inputs 16 k to 16 k + 15 of the stage shifted by (row, column), and the weights of tap `tap`.
   __device__ __forceinline__ void load(Fragments& f, std::uint32_t stage, int tap, int row, int column, int k) const {
-    const std::uint32_t shift = stage + (row * w.columns + column) * 16 + (lane / 16 + k * 2) * w.plane;
+    const std::uint32_t shift = stage + (row * w.columns + column) * kRow;
     const std::uint32_t from =
         weights + ((tap * kPlanes + lane / 8 % 2) * kO + warp_n * kN * 8 + lane / 16 * 8 + lane % 8) * 16;
 #pragma unroll
-    for (int m = 0; m < kM; ++m) load_matrices(f.a[m], shift + rows_at[m]);
+    for (int m = 0; m < kM; ++m) load_matrices(f.a[m], swizzled<kPlanes>(shift + rows_at[m], (k * 2 + lane / 16) * 16));
 #pragma unroll
     for (int n = 0; n < kN / 2; ++n) load_matrices(f.b[n], from + (k * 2 * kO + n * 16) * 16);
   }
@@ -275,10 +276,10 @@ template <int kC, int kO, bool kTwoOutputs, bool kPrologue, bool kStatistics, in
 __global__ void __launch_bounds__(Narrow<kC, kO, kTwoOutputs, kPrologue, kStatistics, kM>::kThreads)
     narrow_kernel(const __grid_constant__ Work w) {
   using Kernel = Narrow<kC, kO, kTwoOutputs, kPrologue, kStatistics, kM>;
-  extern __shared__ __align__(128) char shared[];
+  extern __shared__ __align__(1024) char shared[];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = blockIdx.x / w.parts, part = blockIdx.x % w.parts;
   const std::uint32_t base = shared_address(shared);
-  Kernel kernel{w, base, base + Kernel::kWeightBytes, lane, warp / Kernel::kWarpsN, warp % Kernel::kWarpsN};
+  Kernel kernel{w, base, base + Kernel::kStagesAt, lane, warp / Kernel::kWarpsN, warp % Kernel::kWarpsN};
   kernel.first_example = group * w.group_examples;
   kernel.last_example = min(w.examples, kernel.first_example + w.group_examples);
   const int per_example = w.chunk_rows * w.grid_width, step = kTwoOutputs ? 1 : w.stride;
@@ -287,16 +288,16 @@ __global__ void __launch_bounds__(Narrow<kC, kO, kTwoOutputs, kPrologue, kStatis
     const int p = (kernel.warp_m * kM + m) * 16 + lane % 16, e = p / per_example, t = p % per_example;
     const bool exists = e < w.chunk_examples;
     kernel.rows_at[m] =
-        exists ? ((e * w.rows + t / w.grid_width * step) * w.columns + t % w.grid_width * step) * 16 : 0;
+        exists ? ((e * w.rows + t / w.grid_width * step) * w.columns + t % w.grid_width * step) * Kernel::kRow : 0;
   }
   const int chunks = (w.group_examples + w.chunk_examples - 1) / w.chunk_examples * w.bands;
   const int begin = static_cast<int>(static_cast<long long>(part) * chunks / w.parts);
   const int end = static_cast<int>(static_cast<long long>(part + 1) * chunks / w.parts);
   const auto load = [&](int chunk, int index) {
-    const int at = Kernel::kWeightBytes + index % kStages * w.stage_bytes;
-    stage<__nv_bfloat16, Kernel::kPlanes>(kernel.patch(chunk), base + at, shared + at, w.plane);
+    const int at = Kernel::kStagesAt + index % kStages * w.stage_bytes;
+    stage<__nv_bfloat16, Kernel::kPlanes>(kernel.patch(chunk), base + at, shared + at, 0);
   };
-  clear_stages(shared + Kernel::kWeightBytes, kStages * w.stage_bytes);
+  clear_stages(shared + Kernel::kStagesAt, kStages * w.stage_bytes);
   __syncthreads();
   kernel.load_weights();
   if (begin < end) load(begin, 0);
@@ -305,8 +306,7 @@ __global__ void __launch_bounds__(Narrow<kC, kO, kTwoOutputs, kPrologue, kStatis
     const Patch patch = kernel.patch(chunk);
     const int at = (chunk - begin) % kStages * w.stage_bytes;
     wait_copies<0>();
-    if constexpr (kPrologue)
-      apply_prologue<Kernel::kPlanes>(patch, w.prologue, shared + Kernel::kWeightBytes + at, w.plane);
+    if constexpr (kPrologue) apply_prologue<Kernel::kPlanes>(patch, w.prologue, shared + Kernel::kStagesAt + at, 0);
     __syncthreads();
     if (chunk + 1 < end) load(chunk + 1, chunk + 1 - begin);
     commit_copies();

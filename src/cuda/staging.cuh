@@ -3,12 +3,13 @@
 
 #include <cuda_bf16.h>
 
-// Images in shared memory, as tensor cores want them: channels in planes of 16 bytes (8 bf16 or 4 float),
+// Images in shared memory, as tensor cores want them. In bf16 a position is a row of its channels, in groups of 8 (16
+// bytes); group g of position r lies at place g ^ f(r) of the row, where f makes eight neighbouring positions fill 128
+// bytes of different banks (the pattern of the copy engine's swizzles of 32, 64 and 128 bytes). A warp then writes what
+// it reads, line by line, to consecutive places; anything else doubles the requests to the cache. Stages start at
+// multiples of 1024 bytes. In float, channels are in planes of 4, [plane][position][16 bytes].
 //
-//     [plane][position][16 bytes],
-//
-// so that eight neighbouring positions of a plane are 128 consecutive bytes (no bank is asked twice) and every kernel
-// offset is a constant distance. Columns beside the image and channels beyond the last are never written: the stages
+// Columns beside the image and channels beyond the last are never written: the stages
 // must hold zeros at first (clear_stages). Rows above and below it are written as zeros. (Copies of no bytes are no way
 // to do this: they all ask for the same address, and the slice of the cache that has it becomes the bottleneck.)
 namespace covnoise::cuda {
@@ -36,6 +37,12 @@ struct Prologue {
 template <class T>
 constexpr int kGroup = 16 / static_cast<int>(sizeof(T));  // channels in a plane
 
+/// Where group `group` of a row at byte `row` of a bf16 stage lies: rows of 32, 64 or 128 bytes.
+template <int kPlanes>
+__device__ __forceinline__ std::uint32_t swizzled(std::uint32_t row, std::uint32_t group_bytes) {
+  return row + (((row >> 3) & ((kPlanes - 1) * 16)) ^ group_bytes);
+}
+
 /// visit(target byte offset, pixel pointer, channel, row exists, example) for this thread's share of the patch: a warp
 /// takes a row, a thread stays in its plane. Only pixels inside the image's columns.
 template <class T, int kPlanes, class Visit>
@@ -52,10 +59,13 @@ __device__ __forceinline__ void for_each_group(const Patch& p, int plane_bytes, 
     const int row = p.first_row + i * p.row_step;
     const bool exists = e < p.examples && row >= 0 && row < p.last_row;
     const T* source = data + (static_cast<long long>(p.example + e) * p.height + row) * p.width * p.channels;
-    int target = (e * p.example_positions + i * p.columns + first) * 16 + plane * plane_bytes;
+    constexpr bool kSwizzle = sizeof(T) == 2;
+    constexpr int kRow = kSwizzle ? kPlanes * 16 : 16;
+    int target = (e * p.example_positions + i * p.columns + first) * kRow;
     for (int column = first; column < last; column += kStep) {
-      visit(target, source, channel, exists, p.example + e);
-      target += kStep * 16;
+      visit(kSwizzle ? static_cast<int>(swizzled<kPlanes>(target, plane * 16)) : target + plane * plane_bytes, source,
+            channel, exists, p.example + e);
+      target += kStep * kRow;
       source += kStep * p.channels;
     }
     i += warps;
