@@ -3,9 +3,11 @@
 #include "cuda/conv_weight_gradient_general.cuh"
 #include "cuda/conv_weight_gradient_tiles.cuh"
 #include "cuda/partial_sums.h"
+#include "cuda/tensor_map.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 namespace covnoise::cuda {
 namespace {
@@ -60,7 +62,7 @@ int lay_out(Work& w, const Compiled& tile, bool by_example, int examples, int ro
 
 /// As many examples, or rows of one example, as the budget holds. False if not even one row fits.
 bool plan_chunk(Work& w, const Compiled& tile, bool by_example, int most_examples, int budget) {
-  const int limit = (kMostShared - 4 * kMostPositions) / kStages;
+  const int limit = (kMostShared - 4 * kMostPositions) / kStages - 1024;
   budget = std::min(budget, limit);
   const auto fits = [&](int examples, int rows, int bytes) {
     return lay_out(w, tile, by_example, examples, rows) <= bytes && w.positions <= kMostPositions;
@@ -117,6 +119,14 @@ void fill_work(Work& w, const WeightGradient& call) {
   w.examples_per_group = call.squares_of == GradientSquares::kGroups ? call.examples_per_group : c.examples;
 }
 
+/// Whether the copy engine can fill the stages: whole groups of 16 bytes, and examples that end with a step.
+bool suits_engine(const WeightGradient& call, const Work& w, const Compiled& tile) {
+  const auto aligned = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; };
+  return call.scalar == Scalar::kBFloat16 && w.channels % 8 == 0 && w.outputs % 8 == 0 && aligned(w.x) &&
+         aligned(w.dz) && (w.example_steps > 0 || w.chunk_rows * w.out_width % 16 == 0) &&
+         std::max(w.x_columns, w.x_rows) <= 256 && (tile.kernel_rows > 1 || w.stride_height == 1);
+}
+
 /// Lays out chunks for the tile of `mode`; false if there is none that fits.
 bool plan_tile(Plan& plan, const WeightGradient& call, Mode mode) {
   plan.mode = mode;
@@ -127,7 +137,9 @@ bool plan_tile(Plan& plan, const WeightGradient& call, Mode mode) {
   const int most = by_example ? std::min(64, w.examples) : w.examples_per_group;
   const int budget = call.stage_bytes > 0 ? call.stage_bytes : default_budget(*plan.tile);
   if (!plan_chunk(w, *plan.tile, by_example, most, budget)) return false;
-  plan.launch.shared_bytes = kStages * w.stage_bytes + 4 * w.positions;
+  plan.launch.shared_bytes = kStages * w.stage_bytes + 4 * w.positions + 8 * kStages;
+  w.engine = suits_engine(call, w, *plan.tile);
+  w.dz_box_examples = w.chunk_rows * w.out_width % 16 == 0 ? w.chunk_examples : 1;
   return true;
 }
 
@@ -210,8 +222,16 @@ void weight_gradient(const WeightGradient& given, cudaStream_t stream) {
   check_call(given);
   const WeightGradient call = folded(given);
   const Convolution& c = call.shape;
-  const Plan plan = make_plan(call);
+  Plan plan = make_plan(call);
   if (plan.tile) {
+    Work& work = plan.launch.work;
+    if (work.engine) {
+      const Compiled& tile = *plan.tile;
+      work.x_map = tensor_map(call.x, c.examples, c.height, c.width, c.channels,
+                              {tile.channels, work.x_columns, work.x_rows, work.chunk_examples});
+      work.dz_map = tensor_map(call.dz, c.examples, work.out_height, work.out_width, c.outputs,
+                               {tile.outputs, work.out_width, work.chunk_rows, work.dz_box_examples});
+    }
     plan.tile->run(plan.launch, stream);
   } else {
     if (call.scale) throw std::runtime_error("weight gradient: a prologue needs a 3x3 kernel without groups");

@@ -1,5 +1,6 @@
 #pragma once
 #include "cuda/conv_weight_gradient_products.cuh"
+#include "cuda/copy_engine.cuh"
 #include "cuda/staging.cuh"
 #include "cuda/types.h"
 
@@ -20,6 +21,9 @@ struct Work {
   int positions;                                     ///< of a chunk, a multiple of 16
   int x_rows, x_columns, x_plane, dz_plane;          ///< the stage; bytes of it over the number of planes
   int stage_bytes;
+  bool engine;          ///< whether the copy engine fills the stages (bf16)
+  int dz_box_examples;  ///< examples in a box of dz: one where there are gaps between them
+  CUtensorMap x_map, dz_map;
 };
 
 struct Launch {
@@ -132,7 +136,26 @@ struct Block {
             w.out_width,
             example_positions};
   }
+  /// The barriers of the stages, after the table.
+  __device__ std::uint32_t barrier(int stage_index) const {
+    return base + kStages * w.stage_bytes + 4 * w.positions + 8 * stage_index;
+  }
+  __device__ void load_boxes(const Chunk& chunk, int stage_index) const {
+    if (threadIdx.x != 0) return;
+    const std::uint32_t x_at = base + stage_index * w.stage_bytes, at = barrier(stage_index);
+    const int row = chunk.band * w.chunk_rows;
+    expect_bytes(at,
+                 2 * w.chunk_examples * (Tile::kC * w.x_rows * w.x_columns + Tile::kO * w.chunk_rows * w.out_width));
+    copy_box(x_at, w.x_map, at, first_channel, -w.padding_width,
+             row * w.stride_height - w.padding_height + (Tile::kRows > 1 ? 0 : kernel_row), chunk.example);
+    const int dz_step = 16 * w.example_steps * 16 * Tile::kOPlanes;
+    for (int e = 0; e < w.chunk_examples; e += w.dz_box_examples)
+      copy_box(x_at + Tile::kCPlanes * w.x_plane + e * dz_step, w.dz_map, at, first_output, 0, row, chunk.example + e);
+  }
   __device__ void load(const Slice& slice, const Chunk& chunk, int stage_index) const {
+    if constexpr (sizeof(typename Tile::Type) == 2) {
+      if (w.engine) return load_boxes(chunk, stage_index);
+    }
     const int x_at = stage_index * w.stage_bytes, dz_at = x_at + Tile::kCPlanes * w.x_plane;
     using T = typename Tile::Type;
     stage<T, Tile::kCPlanes>(x_patch(slice, chunk), base + x_at, shared + x_at, w.x_plane);
@@ -235,7 +258,9 @@ __global__ void __launch_bounds__(Tile::kThreads) kernel(const __grid_constant__
                           kernel_row,
                           static_cast<int>(blockIdx.y) / tiles_c * Tile::kO,
                           static_cast<int>(blockIdx.y) % tiles_c * Tile::kC};
-  clear_stages(shared, kStages * w.stage_bytes);
+  if (w.engine && threadIdx.x < kStages) init_barrier(block.barrier(threadIdx.x));
+  if (!w.engine || w.chunk_rows * w.out_width % 16 != 0) clear_stages(shared, kStages * w.stage_bytes);
+  fence_copy_engine();
   block.fill_table();
   __syncthreads();
 
@@ -248,10 +273,15 @@ __global__ void __launch_bounds__(Tile::kThreads) kernel(const __grid_constant__
   commit_copies();
   bool fresh = true;
   for (int index = 0; chunk.example < slice.end; ++index) {
-    wait_copies<0>();
+    if (w.engine)
+      wait_barrier(block.barrier(index % kStages), index / kStages % 2);
+    else
+      wait_copies<0>();
     const int at = index % kStages * w.stage_bytes;
-    if constexpr (Tile::prologue)
+    if constexpr (Tile::prologue) {
       apply_prologue<Tile::kCPlanes>(block.x_patch(slice, chunk), w.prologue, shared + at, w.x_plane);
+      fence_copy_engine();
+    }
     __syncthreads();
     ahead.advance(w, slice);
     if (ahead.example < slice.end) block.load(slice, ahead, (index + 1) % kStages);
@@ -259,7 +289,8 @@ __global__ void __launch_bounds__(Tile::kThreads) kernel(const __grid_constant__
 
     const std::uint32_t x = block.base + at, dz = x + Tile::kCPlanes * w.x_plane;
     const int examples = chunk.examples(w, slice);
-    const int steps = w.example_steps > 0 ? examples * w.example_steps : w.positions / 16;
+    const int steps =
+        w.example_steps > 0 ? examples * w.example_steps : (examples * w.chunk_rows * w.out_width + 15) / 16;
     const bool ends = chunk.band + 1 == w.bands && (chunk.example + examples) % w.examples_per_group == 0;
     run_steps<Tile>(a, w, block.table(), lane, x, dz, steps,
                     !ends                 ? 0

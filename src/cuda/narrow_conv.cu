@@ -1,8 +1,10 @@
 #include "cuda/narrow_conv.h"
 
 #include "cuda/narrow_conv_kernel.cuh"
+#include "cuda/tensor_map.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace covnoise::cuda {
 namespace {
@@ -98,8 +100,10 @@ Plan make_plan(const NarrowConvolution& call) {
   plan.groups = divide_up(call.examples, w.group_examples);
   if (!lay_out(w, *plan.compiled)) plan.compiled = nullptr;
   if (!plan.compiled) return plan;
-  plan.shared_bytes =
-      divide_up(18 * plan.compiled->channels * plan.compiled->outputs, 1024) * 1024 + kStages * w.stage_bytes;
+  plan.shared_bytes = divide_up(18 * plan.compiled->channels * plan.compiled->outputs, 1024) * 1024 +
+                      kStages * w.stage_bytes + 8 * kStages;
+  w.engine = w.channels == plan.compiled->channels && std::max(w.rows, w.columns) <= 256 &&
+             reinterpret_cast<std::uintptr_t>(w.input) % 16 == 0;
   const int blocks =
       occupancy_of(reinterpret_cast<const void*>(plan.compiled->kernel), plan.compiled->threads, plan.shared_bytes);
   const int chunks = divide_up(w.group_examples, w.chunk_examples) * w.bands;
@@ -138,8 +142,12 @@ int narrow_conv_parts(const NarrowConvolution& call) {
 }
 
 void narrow_conv(const NarrowConvolution& call, cudaStream_t stream) {
-  const Plan plan = make_plan(call);
+  Plan plan = make_plan(call);
   if (!plan.compiled) throw std::runtime_error("narrow convolution: no kernel for these channels");
+  Work& w = plan.work;
+  if (w.engine)
+    w.map = tensor_map(w.input, w.examples, w.in_height, w.in_width, w.channels,
+                       {w.channels, w.columns, w.rows, w.chunk_examples});
   plan.compiled->kernel<<<plan.groups * plan.work.parts, plan.compiled->threads, plan.shared_bytes, stream>>>(
       plan.work);
   check_launch("narrow convolution");

@@ -1,4 +1,5 @@
 #pragma once
+#include "cuda/copy_engine.cuh"
 #include "cuda/moments.cuh"
 #include "cuda/staging.cuh"
 
@@ -24,6 +25,8 @@ struct Work {
   int chunk_examples, chunk_rows, bands;
   int rows, columns, stage_bytes;  ///< of the stage
   int halo;                        ///< rows and columns before the first: 1, or 0
+  bool engine;                     ///< whether the copy engine fills the stages
+  CUtensorMap map;
 };
 
 /// Accumulates one output's statistics over all positions of a thread, around the first value.
@@ -293,11 +296,25 @@ __global__ void __launch_bounds__(Narrow<kC, kO, kTwoOutputs, kPrologue, kStatis
   const int chunks = (w.group_examples + w.chunk_examples - 1) / w.chunk_examples * w.bands;
   const int begin = static_cast<int>(static_cast<long long>(part) * chunks / w.parts);
   const int end = static_cast<int>(static_cast<long long>(part + 1) * chunks / w.parts);
+  const std::uint32_t barriers = base + Kernel::kStagesAt + kStages * w.stage_bytes;
   const auto load = [&](int chunk, int index) {
     const int at = Kernel::kStagesAt + index % kStages * w.stage_bytes;
+    if (w.engine) {
+      if (threadIdx.x != 0) return;
+      const Patch patch = kernel.patch(chunk);
+      const std::uint32_t barrier = barriers + index % kStages * 8;
+      expect_bytes(barrier, w.chunk_examples * w.rows * w.columns * Kernel::kRow);
+      copy_box(base + at, w.map, barrier, 0, patch.first_column, patch.first_row, patch.example);
+      return;
+    }
     stage<__nv_bfloat16, Kernel::kPlanes>(kernel.patch(chunk), base + at, shared + at, 0);
   };
-  clear_stages(shared + Kernel::kStagesAt, kStages * w.stage_bytes);
+  if (w.engine) {
+    if (threadIdx.x < kStages) init_barrier(barriers + threadIdx.x * 8);
+    fence_copy_engine();
+  } else {
+    clear_stages(shared + Kernel::kStagesAt, kStages * w.stage_bytes);
+  }
   __syncthreads();
   kernel.load_weights();
   if (begin < end) load(begin, 0);
@@ -306,7 +323,11 @@ __global__ void __launch_bounds__(Narrow<kC, kO, kTwoOutputs, kPrologue, kStatis
     const Patch patch = kernel.patch(chunk);
     const int at = (chunk - begin) % kStages * w.stage_bytes;
     wait_copies<0>();
-    if constexpr (kPrologue) apply_prologue<Kernel::kPlanes>(patch, w.prologue, shared + Kernel::kStagesAt + at, 0);
+    if (w.engine) wait_barrier(barriers + (chunk - begin) % kStages * 8, (chunk - begin) / kStages % 2);
+    if constexpr (kPrologue) {
+      apply_prologue<Kernel::kPlanes>(patch, w.prologue, shared + Kernel::kStagesAt + at, 0);
+      fence_copy_engine();
+    }
     __syncthreads();
     if (chunk + 1 < end) load(chunk + 1, chunk + 1 - begin);
     commit_copies();
