@@ -15,9 +15,8 @@ NarrowConvolution conv(int n, int side, int c, int o, int stride, bool input_gra
 }
 
 std::string describe(const NarrowConvolution& c) {
-  const std::string warps = c.warp_rows > 0 ? " w" + std::to_string(c.warp_rows) : "";
   return std::to_string(c.examples) + "x" + std::to_string(c.height) + "x" + std::to_string(c.width) + " " +
-         std::to_string(c.channels) + "->" + std::to_string(c.outputs) + (c.stride > 1 ? " s2" : "") + warps;
+         std::to_string(c.channels) + "->" + std::to_string(c.outputs) + (c.stride > 1 ? " s2" : "");
 }
 
 std::size_t input_size(const NarrowConvolution& c) {
@@ -146,16 +145,9 @@ void time_one(NarrowConvolution c, bool statistics, bool prologue, bool addend =
             2.0 * static_cast<double>(input.size + output.size * (addend ? 2 : 1)), flops);
 }
 
-NarrowConvolution with_warp_rows(NarrowConvolution c, int rows) {
-  c.warp_rows = rows;
-  return c;
-}
-
 }  // namespace
 
 void check_narrow_conv(Checker& checker, bool small) {
-  check_one(checker, with_warp_rows(conv(10, 8, 64, 64, 1, false), 32), true, false);
-  check_one(checker, with_warp_rows(conv(6, 8, 32, 64, 2, true), 32), false, false);
   for (const bool statistics : {false, true}) {
     check_one(checker, conv(4, small ? 9 : 32, 16, 16, 1, false), statistics, false);
     check_one(checker, conv(6, 16, 32, 32, 1, false), statistics, false);
@@ -195,12 +187,6 @@ void time_narrow_conv(int n) {
   time_one(conv(n, 16, 32, 32, 1, true), false, false);
   time_one(conv(n, 16, 32, 64, 2, true), false, false);
   time_one(conv(n, 8, 64, 64, 1, true), false, false);
-  for (const bool gradient : {false, true}) {
-    time_one(with_warp_rows(conv(n, 16, 32, 32, 1, gradient), 32), false, false);
-    time_one(with_warp_rows(conv(n, 8, 64, 64, 1, gradient), 32), false, false);
-    time_one(with_warp_rows(conv(n, 16, 32, 64, 2, gradient), 32), false, false);
-  }
-  time_one(with_warp_rows(conv(n, 8, 64, 64, 1, false), 32), true, false);
   time_one(conv(n, 32, 16, 16, 1, true), false, false, true);
   time_one(conv(n, 16, 32, 32, 1, true), false, false, true);
   time_one(conv(n, 8, 64, 64, 1, true), false, false, true);

@@ -77,10 +77,12 @@ bool plan_chunk(Work& w, const Compiled& tile, bool by_example, int most_example
   return fits(1, divide_up(w.out_height, divide_up(w.out_height, rows)), limit);
 }
 
-/// Bytes of one stage: small enough for several blocks on a multiprocessor where the tile is small.
+/// Bytes of one stage: small enough for several blocks on a multiprocessor where the tile is small; what is left where
+/// a block fills it.
 int default_budget(const Compiled& tile) {
-  const int side = std::max(tile.outputs, tile.channels), all_rows = tile.kernel_rows > 1;
-  const int kilobytes = side == 16 ? 28 : side == 32 ? 44 : all_rows ? 88 : 50;
+  const int side = std::max(tile.outputs, tile.channels);
+  if (tile.element_bytes == 2 && side == 32 && tile.threads == 384) return 108 * 1024;
+  const int kilobytes = side == 16 ? 28 : side == 32 ? 44 : tile.kernel_rows > 1 ? 88 : 50;
   return kilobytes * 1024 * (tile.element_bytes == 4 ? 3 : 2) / 2;
 }
 

@@ -317,15 +317,15 @@ void run(const Launch& launch, cudaStream_t stream) {
 /// What the plan needs to know of a compiled tile.
 struct Compiled {
   int outputs, channels, kernel_width, kernel_rows;
-  int element_bytes;
+  int element_bytes, threads;
   int (*occupancy)(int shared_bytes);
   void (*run)(const Launch& launch, cudaStream_t stream);
 };
 
 template <class Tile>
 Compiled compiled() {
-  return {Tile::kO,        Tile::kC, Tile::kWidth, Tile::kRows, static_cast<int>(sizeof(typename Tile::Type)),
-          occupancy<Tile>, run<Tile>};
+  return {Tile::kO,       Tile::kC,        Tile::kWidth, Tile::kRows, static_cast<int>(sizeof(typename Tile::Type)),
+          Tile::kThreads, occupancy<Tile>, run<Tile>};
 }
 
 }  // namespace covnoise::cuda::weight_gradient_detail

@@ -14,34 +14,25 @@ using namespace narrow_detail;
 struct Compiled {
   int channels, outputs;  ///< of the product: the input's and the output's
   bool two_outputs, prologue, statistics;
-  int warp_rows, threads;
+  int threads;
   void (*kernel)(Work);
 };
 
-template <int kC, int kO, bool kTwo, bool kPrologue, bool kStatistics, int kM = 4>
+template <int kC, int kO, bool kTwo, bool kPrologue, bool kStatistics>
 Compiled compiled() {
-  using Kernel = Narrow<kC, kO, kTwo, kPrologue, kStatistics, kM>;
-  return {kC,
-          kO,
-          kTwo,
-          kPrologue,
-          kStatistics,
-          16 * kM,
-          Kernel::kThreads,
-          narrow_kernel<kC, kO, kTwo, kPrologue, kStatistics, kM>};
+  using Kernel = Narrow<kC, kO, kTwo, kPrologue, kStatistics>;
+  return {kC, kO, kTwo, kPrologue, kStatistics, Kernel::kThreads, narrow_kernel<kC, kO, kTwo, kPrologue, kStatistics>};
 }
 
 const Compiled kCompiled[] = {
-    compiled<16, 16, false, false, false>(),    compiled<16, 16, false, false, true>(),
-    compiled<16, 16, false, true, true>(),      compiled<16, 32, false, false, false>(),
-    compiled<16, 32, false, false, true>(),     compiled<32, 32, false, false, false>(),
-    compiled<32, 32, false, false, true>(),     compiled<32, 32, false, true, true>(),
-    compiled<32, 64, false, false, false>(),    compiled<32, 64, false, false, true>(),
-    compiled<64, 64, false, false, false>(),    compiled<64, 64, false, false, true>(),
-    compiled<64, 64, false, true, true>(),      compiled<32, 16, true, false, false>(),
-    compiled<64, 32, true, false, false>(),     compiled<64, 64, false, false, false, 2>(),
-    compiled<64, 64, false, false, true, 2>(),  compiled<32, 32, false, false, false, 2>(),
-    compiled<32, 64, false, false, false, 2>(), compiled<64, 32, true, false, false, 2>(),
+    compiled<16, 16, false, false, false>(), compiled<16, 16, false, false, true>(),
+    compiled<16, 16, false, true, true>(),   compiled<16, 32, false, false, false>(),
+    compiled<16, 32, false, false, true>(),  compiled<32, 32, false, false, false>(),
+    compiled<32, 32, false, false, true>(),  compiled<32, 32, false, true, true>(),
+    compiled<32, 64, false, false, false>(), compiled<32, 64, false, false, true>(),
+    compiled<64, 64, false, false, false>(), compiled<64, 64, false, false, true>(),
+    compiled<64, 64, false, true, true>(),   compiled<32, 16, true, false, false>(),
+    compiled<64, 32, true, false, false>(),
 };
 
 const Compiled* find(const NarrowConvolution& call) {
@@ -50,7 +41,7 @@ const Compiled* find(const NarrowConvolution& call) {
   for (const Compiled& c : kCompiled)
     if (c.channels == std::max(in, 16) && c.outputs == out &&
         c.two_outputs == (call.input_gradient && call.stride == 2) && c.prologue == (call.scale != nullptr) &&
-        c.statistics == call.statistics && (call.warp_rows == 0 || call.warp_rows == c.warp_rows))
+        c.statistics == call.statistics)
       return &c;
   return nullptr;
 }

@@ -31,8 +31,6 @@ struct NarrowConvolution {
   bool statistics = false;
   float *part_mean = nullptr, *part_m2 = nullptr, *part_count = nullptr;
 
-  int warp_rows = 0;  ///< positions of a warp, for tuning; 0 leaves the choice to the plan
-
   int out_height() const { return (height - 1) / stride + 1; }
   int out_width() const { return (width - 1) / stride + 1; }
 };

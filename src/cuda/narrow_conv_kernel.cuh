@@ -9,7 +9,7 @@
 // of one tap at a time. The weights stay in shared memory.
 namespace covnoise::cuda::narrow_detail {
 
-constexpr int kPositions = 256, kStages = 2;  // positions of a chunk
+constexpr int kM = 4, kWarpsM = 4, kPositions = 16 * kM * kWarpsM, kStages = 2;  // positions of a chunk
 
 struct Work {
   const __nv_bfloat16* input;
@@ -58,10 +58,9 @@ __host__ __device__ constexpr int channel_of_column(int n) {
 constexpr int products_of(int outputs) { return outputs == 16 ? 2 : 4; }
 
 /// A warp has kM x kN products of 16 positions and 8 outputs.
-template <int kC, int kO, bool kTwoOutputs, bool kPrologue, bool kStatistics, int kM>
+template <int kC, int kO, bool kTwoOutputs, bool kPrologue, bool kStatistics>
 struct Narrow {
-  static constexpr int kWarpsM = kPositions / 16 / kM, kN = products_of(kO), kWarpsN = kO / (8 * kN),
-                       kThreads = 32 * kWarpsM * kWarpsN;
+  static constexpr int kN = products_of(kO), kWarpsN = kO / (8 * kN), kThreads = 32 * kWarpsM * kWarpsN;
   static constexpr int kPlanes = kC / 8, kRow = 2 * kC;  // bytes of a staged position
   static constexpr int kWeightBytes = 18 * kC * kO, kStagesAt = (kWeightBytes + 1023) / 1024 * 1024;
 
@@ -275,10 +274,10 @@ struct Narrow {
   }
 };
 
-template <int kC, int kO, bool kTwoOutputs, bool kPrologue, bool kStatistics, int kM>
-__global__ void __launch_bounds__(Narrow<kC, kO, kTwoOutputs, kPrologue, kStatistics, kM>::kThreads)
+template <int kC, int kO, bool kTwoOutputs, bool kPrologue, bool kStatistics>
+__global__ void __launch_bounds__(Narrow<kC, kO, kTwoOutputs, kPrologue, kStatistics>::kThreads)
     narrow_kernel(const __grid_constant__ Work w) {
-  using Kernel = Narrow<kC, kO, kTwoOutputs, kPrologue, kStatistics, kM>;
+  using Kernel = Narrow<kC, kO, kTwoOutputs, kPrologue, kStatistics>;
   extern __shared__ __align__(1024) char shared[];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = blockIdx.x / w.parts, part = blockIdx.x % w.parts;
   const std::uint32_t base = shared_address(shared);
