@@ -1,0 +1,18 @@
+#pragma once
+#include "cuda/types.h"
+
+namespace covnoise::cuda {
+
+/// Partial results in a workspace [slice][component][kernel offset][O][C], to be added in order to outputs
+/// [O][C][kernel offset]. With two components they are sums and squares; with one, the squares are those of the sums of
+/// `slices_per_group` consecutive slices.
+struct PartialSums {
+  const float* workspace;
+  int slices, slices_per_group, components;
+  int offsets, outputs, channels;
+  float *sums, *squares;  ///< added to; squares may be null
+};
+
+void add_partial_sums(const PartialSums& partial, cudaStream_t stream);
+
+}  // namespace covnoise::cuda
