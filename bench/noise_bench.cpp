@@ -43,7 +43,7 @@ const std::vector<Regime> kRegimes = {
 struct Options {
   std::string models = "mlp,lenet,alexnet,resnet44,vgg16",
               regimes = "lb,ghost,exact,lb-trace,lb-full,kfac-new,kfac-kept";
-  std::int64_t batch = 1024, micro = 512;
+  std::int64_t batch = 1024, micro = 0;  // 0: the model's own
   int rounds = 3;
 };
 
@@ -56,6 +56,7 @@ class Step {
     shape.input = grey ? InputShape{1, 28, 28} : InputShape{3, 32, 32};
     shape.ghost_batch = 128;
     model_ = make_model(model, shape);
+    if (options_.micro == 0) options_.micro = model_info(model).micro_batch;
     initialize(*model_, 0);
     model_->train();
     images_ = torch::randn({options.batch, shape.input.channels, shape.input.height, shape.input.width});

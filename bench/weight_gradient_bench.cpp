@@ -44,13 +44,14 @@ constexpr Layer kLayers[] = {
 
 struct Products {
   const Layer& layer;
-  at::Tensor x, weight, dz;
+  at::Tensor x, weight, dz, sums_of_squares;
   std::vector<std::int64_t> one{1, 1}, padding;
 
   explicit Products(const Layer& l) : layer(l), padding{l.padding, l.padding} {
     x = l.size > 0 ? at::randn({kImages, l.channels, l.size, l.size}) : at::randn({kLinearExamples, l.channels});
     weight = l.size > 0 ? at::randn({l.outputs, l.channels, l.kernel, l.kernel}) : at::randn({l.outputs, l.channels});
     dz = at::randn_like(forward());
+    sums_of_squares = at::zeros_like(weight);
   }
   at::Tensor forward() const {
     if (layer.size == 0) return x.mm(weight.t());
@@ -65,12 +66,13 @@ struct Products {
     layer.size == 0 ? static_cast<void>(dz.mm(weight)) : backward(true, false);
   }
   void weight_gradient() const { layer.size == 0 ? static_cast<void>(dz.t().mm(x)) : backward(false, true); }
-  void squares(std::int64_t group) const {
+  void squares(std::int64_t group) {
     if (layer.size == 0) {
-      covnoise::linear_weight_gradient_squares(x, dz, group);
+      covnoise::linear_weight_gradient_squares(x, dz, sums_of_squares, group);
       return;
     }
-    covnoise::conv2d_weight_gradient_squares(x, dz, weight.sizes(), one, padding, one, 1, group, false);
+    covnoise::conv2d_weight_gradient_squares(x, dz, sums_of_squares, weight.sizes(), one, padding, one, 1, group,
+                                             false);
   }
   double gflop() const { return 2e-9 * dz.numel() * weight.numel() / layer.outputs; }
 };
@@ -90,7 +92,7 @@ void keep_least(double& least, const Function& function) {
 }
 
 void run_layer(benchmark::State& state, const Layer& layer) {
-  const Products products(layer);
+  Products products(layer);
   std::array<double, 5> least;
   least.fill(1e9);
   for (auto _ : state) {

@@ -2,7 +2,8 @@
 include(CMakePackageConfigHelpers)
 set(COVNOISE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/covnoise)
 set_target_properties(covnoise covnoise_program PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
-set_target_properties(covnoise_program PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+set_target_properties(covnoise_program PROPERTIES INSTALL_RPATH
+                      "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${CMAKE_INSTALL_RPATH}")
 install(TARGETS covnoise LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS covnoise_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY include/covnoise DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   covnoise::add_analyze_command(app);
   covnoise::add_runs_command(app);
   covnoise::add_report_command(app);
+  covnoise::add_sweep_command(app);
   covnoise::add_data_command(app);
   covnoise::add_models_command(app);
   covnoise::add_theory_command(app);

@@ -56,10 +56,10 @@ at::Tensor add_squares(LayerRecord& record, const Pass& pass) {
   const bool spatial = record.request.squares == Squares::kSpatial;
   const std::int64_t group = statistics::examples_per_group(record.request, pass.x.size(0));
   const auto& geometry = pass.geometry;
-  const auto [gradient, squares] =
-      conv2d_weight_gradient_squares(pass.x, pass.dz, pass.weight.sizes(), geometry.stride, geometry.padding,
-                                     geometry.dilation, geometry.groups, group, spatial);
-  statistics::add_to(record.weight_squares, squares);
+  if (!record.weight_squares.defined()) record.weight_squares = at::zeros_like(pass.weight);
+  const auto gradient =
+      conv2d_weight_gradient_squares(pass.x, pass.dz, record.weight_squares, pass.weight.sizes(), geometry.stride,
+                                     geometry.padding, geometry.dilation, geometry.groups, group, spatial);
   if (pass.has_bias)
     statistics::add_to(record.bias_squares,
                        spatial ? pass.dz.pow(2).sum({0, 2, 3}) : statistics::sum_of_squares(pass.example_dz, group));

@@ -40,8 +40,8 @@ at::Tensor account(LayerRecord& record, const at::Tensor& a, const at::Tensor& d
   if (request.gram) add_gram(record, a, dz, has_bias);
   if (request.squares == Squares::kNone) return dz.t().mm(a);
   const std::int64_t group = statistics::examples_per_group(request, a.size(0));
-  const auto [gradient, squares] = linear_weight_gradient_squares(a, dz, group);
-  statistics::add_to(record.weight_squares, squares);
+  if (!record.weight_squares.defined()) record.weight_squares = at::zeros({dz.size(1), a.size(1)}, a.options());
+  const auto gradient = linear_weight_gradient_squares(a, dz, record.weight_squares, group);
   if (has_bias) statistics::add_to(record.bias_squares, statistics::sum_of_squares(dz, group));
   return gradient;
 }

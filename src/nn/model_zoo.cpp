@@ -20,6 +20,7 @@ struct Family {
   const char* summary;
   bool batch_statistics;
   double default_lr;
+  std::int64_t micro_batch;  // large enough for full speed, small enough for memory
   std::shared_ptr<Model> (*make)(const std::smatch& name, const ModelOptions& options);
   bool (*exists)(const std::smatch& name);
 };
@@ -37,16 +38,16 @@ bool is_resnet(const std::smatch& name) {
 }
 
 const Family kFamilies[] = {
-    {"mlp", "two hidden layers of 512", false, 0.05,
+    {"mlp", "two hidden layers of 512", false, 0.05, 4096,
      [](const std::smatch&, const ModelOptions& options) { return models::make_mlp(options); }, always},
-    {"lenet", "convolutions 20 and 50 of 5x5, 500 hidden", false, 0.05,
+    {"lenet", "convolutions 20 and 50 of 5x5, 500 hidden", false, 0.05, 512,
      [](const std::smatch&, const ModelOptions& options) { return models::make_lenet(options); }, always},
-    {"alexnet", "five 3x3 convolutions, 256 hidden", false, 0.05,
+    {"alexnet", "five 3x3 convolutions, 256 hidden", false, 0.05, 512,
      [](const std::smatch&, const ModelOptions& options) { return models::make_alexnet(options); }, always},
-    {"vgg(11|13|16|19)", "VGG, one linear layer", true, 0.05,
+    {"vgg(11|13|16|19)", "VGG, one linear layer", true, 0.05, 512,
      [](const std::smatch& name, const ModelOptions& options) { return models::make_vgg(number(name, 1), options); },
      always},
-    {"resnet([1-9][0-9]{0,3})(?:x([1-9][0-9]?))?", "CIFAR ResNet, zero-padded shortcuts", true, 0.1,
+    {"resnet([1-9][0-9]{0,3})(?:x([1-9][0-9]?))?", "CIFAR ResNet, zero-padded shortcuts", true, 0.1, 512,
      [](const std::smatch& name, const ModelOptions& options) {
        return models::make_resnet(number(name, 1), number(name, 2), options);
      },
@@ -104,7 +105,12 @@ ModelInfo model_info(const std::string& name) {
   std::smatch match;
   const auto& family = find(name, match);
   // Linear scaling where batch normalisation keeps it stable; a cautious start, not a tuned value, where there is none.
-  return {name, family.summary, family.batch_statistics, family.default_lr, family.batch_statistics ? 1.0 : 0.25};
+  return {name,
+          family.summary,
+          family.batch_statistics,
+          family.default_lr,
+          family.batch_statistics ? 1.0 : 0.25,
+          family.micro_batch};
 }
 
 std::vector<std::string> model_names() {

@@ -12,8 +12,8 @@ class DiagonalFisher final : public NoiseStructure {
   Needs needs() const override { return needs_; }
   at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const override {
     auto noise = at::empty_like(statistics.diagonal);
-    fill_normal(noise, stream);
-    return noise.mul_(statistics.diagonal.sqrt());
+    fill_normal_of_variance(noise, statistics.diagonal, stream);
+    return noise;
   }
 
  private:

@@ -72,7 +72,8 @@ at::Tensor Injection::draw(const Statistics& statistics, const StepContext& cont
   }
   kept_->gradient = statistics.gradient;
   const RandomStream stream{context.seed, Purpose::kNoise, static_cast<std::uint32_t>(context.step)};
-  auto noise = structure_->sample(*kept_, stream).mul(factor);
+  auto noise = structure_->sample(*kept_, stream);
+  noise = noise.is_same(kept_->draw) ? noise.mul(factor) : noise.mul_(factor);
   statistics.parameters->clear_gaps(noise);
   return noise;
 }

@@ -6,6 +6,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace covnoise {
 namespace {
@@ -36,20 +37,36 @@ void fill_words(at::Tensor& out, const RandomStream& stream, const Function& f) 
   });
 }
 
-}  // namespace
-
-void fill_normal(at::Tensor out, const RandomStream& stream) {
-  if (out.scalar_type() == at::kFloat) {
-    auto* data = out.data_ptr<float>();
-    for_chunks(out, [&](std::int64_t begin, std::int64_t end) { normals(stream, begin, end, data + begin); });
-  } else {  // the same numbers: a run in float64 differs from one in float32 by rounding alone
-    auto* data = out.data_ptr<double>();
+/// Element i of `out` = f(normal i of the stream, i). In float64 the same normals: a run in it differs from one in
+/// float32 by rounding alone.
+template <class Function>
+void transform_normals(at::Tensor& out, const RandomStream& stream, const Function& f) {
+  AT_DISPATCH_FLOATING_TYPES(out.scalar_type(), "transform_normals", [&] {
+    auto* data = out.data_ptr<scalar_t>();
     for_chunks(out, [&](std::int64_t begin, std::int64_t end) {
       float block[kChunk];
       normals(stream, begin, end, block);
-      std::copy(block, block + (end - begin), data + begin);
+      for (std::int64_t i = begin; i < end; ++i)
+        data[i] = static_cast<scalar_t>(f(static_cast<scalar_t>(block[i - begin]), i));
     });
-  }
+  });
+}
+
+}  // namespace
+
+void fill_normal(at::Tensor out, const RandomStream& stream) {
+  transform_normals(out, stream, [](auto normal, std::int64_t) { return normal; });
+}
+
+void fill_normal_of_variance(at::Tensor out, const at::Tensor& variance, const RandomStream& stream) {
+  TORCH_CHECK(variance.is_contiguous() && variance.numel() == out.numel() &&
+                  variance.scalar_type() == out.scalar_type() && variance.device().is_cpu(),
+              "variances must be contiguous, on the CPU, and of the size and type of what they are for");
+  AT_DISPATCH_FLOATING_TYPES(out.scalar_type(), "fill_normal_of_variance", [&] {
+    const auto* v = variance.data_ptr<scalar_t>();
+    transform_normals(out, stream,
+                      [v](auto normal, std::int64_t i) { return static_cast<scalar_t>(std::sqrt(v[i]) * normal); });
+  });
 }
 
 void fill_signs(at::Tensor out, const RandomStream& stream) {

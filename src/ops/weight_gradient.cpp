@@ -67,59 +67,67 @@ Convolution convolution_of(const at::Tensor& x, const at::Tensor& dz, at::IntArr
   return c;
 }
 
-std::tuple<at::Tensor, at::Tensor> conv2d_cpu(const at::Tensor& x, const at::Tensor& dz, at::IntArrayRef weight_sizes,
-                                              at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
-                                              std::int64_t groups, std::int64_t examples_per_group, bool spatial) {
+void check_squares(const at::Tensor& squares, const at::Tensor& x, std::int64_t elements) {
+  TORCH_CHECK(squares.is_contiguous() && squares.numel() == elements && squares.scalar_type() == x.scalar_type(),
+              "weight gradient: the squares, ", squares.scalar_type(), " ", squares.sizes(),
+              ", must be contiguous, of the operands' type and of the weight's ", elements, " elements");
+}
+
+at::Tensor conv2d_cpu(const at::Tensor& x, const at::Tensor& dz, at::Tensor& squares, at::IntArrayRef weight_sizes,
+                      at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, std::int64_t groups,
+                      std::int64_t examples_per_group, bool spatial) {
   check_operands(x, dz, 4, examples_per_group);
   const Convolution convolution =
       convolution_of(x, dz, weight_sizes, pair_of(stride, "stride", 1), pair_of(padding, "padding", 0),
                      pair_of(dilation, "dilation", 1), groups);
+  check_squares(squares, x, c10::multiply_integers(weight_sizes));
   const auto best = weight_gradient::available_instruction_sets().back();
   const at::Tensor input = x.contiguous(), derivative = dz.contiguous();
-  auto [sums, squares] =
-      gradient_squares(convolution, input, derivative, spatial ? 1 : examples_per_group, false, best);
-  if (spatial) squares = std::get<0>(gradient_squares(convolution, input, derivative, 1, true, best));
-  return {sums.view(weight_sizes), squares.view(weight_sizes)};
+  if (!spatial)
+    return gradient_squares(convolution, input, derivative, squares, examples_per_group, false, best)
+        .view(weight_sizes);
+  auto unused = at::zeros_like(squares);
+  squares.add_(gradient_squares(convolution, input, derivative, unused, 1, true, best).view(squares.sizes()));
+  return gradient_squares(convolution, input, derivative, unused, 1, false, best).view(weight_sizes);
 }
 
 /// A linear layer is a convolution of images of one pixel.
-std::tuple<at::Tensor, at::Tensor> linear_cpu(const at::Tensor& a, const at::Tensor& dz,
-                                              std::int64_t examples_per_group) {
+at::Tensor linear_cpu(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares, std::int64_t examples_per_group) {
   check_operands(a, dz, 2, examples_per_group);
   TORCH_CHECK(a.numel() > 0 && dz.numel() > 0, "weight gradient: nothing to do for the input ", a.sizes(),
               " and the output's derivative ", dz.sizes());
   const Convolution convolution{a.size(0), a.size(1), dz.size(1), 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1};
-  const auto [sums, squares] = gradient_squares(convolution, a.contiguous(), dz.contiguous(), examples_per_group, false,
-                                                weight_gradient::available_instruction_sets().back());
-  return {sums.squeeze(2), squares.squeeze(2)};
+  check_squares(squares, a, a.size(1) * dz.size(1));
+  return gradient_squares(convolution, a.contiguous(), dz.contiguous(), squares, examples_per_group, false,
+                          weight_gradient::available_instruction_sets().back())
+      .squeeze(2);
 }
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor> conv2d_weight_gradient_squares(const at::Tensor& x, const at::Tensor& dz,
-                                                                  at::IntArrayRef weight_sizes, at::IntArrayRef stride,
-                                                                  at::IntArrayRef padding, at::IntArrayRef dilation,
-                                                                  std::int64_t groups, std::int64_t examples_per_group,
-                                                                  bool spatial) {
+at::Tensor conv2d_weight_gradient_squares(const at::Tensor& x, const at::Tensor& dz, at::Tensor& squares,
+                                          at::IntArrayRef weight_sizes, at::IntArrayRef stride, at::IntArrayRef padding,
+                                          at::IntArrayRef dilation, std::int64_t groups,
+                                          std::int64_t examples_per_group, bool spatial) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("covnoise::conv2d_weight_gradient_squares", "")
                              .typed<decltype(conv2d_cpu)>();
-  return op.call(x, dz, weight_sizes, stride, padding, dilation, groups, examples_per_group, spatial);
+  return op.call(x, dz, squares, weight_sizes, stride, padding, dilation, groups, examples_per_group, spatial);
 }
 
-std::tuple<at::Tensor, at::Tensor> linear_weight_gradient_squares(const at::Tensor& a, const at::Tensor& dz,
-                                                                  std::int64_t examples_per_group) {
+at::Tensor linear_weight_gradient_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares,
+                                          std::int64_t examples_per_group) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("covnoise::linear_weight_gradient_squares", "")
                              .typed<decltype(linear_cpu)>();
-  return op.call(a, dz, examples_per_group);
+  return op.call(a, dz, squares, examples_per_group);
 }
 
 TORCH_LIBRARY_FRAGMENT(covnoise, m) {
   m.def(
-      "conv2d_weight_gradient_squares(Tensor x, Tensor dz, int[] weight_sizes, int[] stride, int[] padding, "
-      "int[] dilation, int groups, int examples_per_group, bool spatial) -> (Tensor, Tensor)");
-  m.def("linear_weight_gradient_squares(Tensor a, Tensor dz, int examples_per_group) -> (Tensor, Tensor)");
+      "conv2d_weight_gradient_squares(Tensor x, Tensor dz, Tensor(a!) squares, int[] weight_sizes, int[] stride, "
+      "int[] padding, int[] dilation, int groups, int examples_per_group, bool spatial) -> Tensor");
+  m.def("linear_weight_gradient_squares(Tensor a, Tensor dz, Tensor(a!) squares, int examples_per_group) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(covnoise, CPU, m) {

@@ -71,8 +71,8 @@ struct Operation {
       }
     });
     for (const Part& part : plan.parts) {
-      unpack_part<T>(plan, part, slices + part.offset, sums);
-      unpack_part<T>(plan, part, slices + plan.packed_size + part.offset, squares);
+      unpack_part<T, Unpack::kWrite>(plan, part, slices + part.offset, sums);
+      unpack_part<T, Unpack::kAdd>(plan, part, slices + plan.packed_size + part.offset, squares);
     }
   }
 };
@@ -89,12 +89,11 @@ std::vector<InstructionSet> available_instruction_sets() {
   return sets;
 }
 
-std::tuple<at::Tensor, at::Tensor> gradient_squares(const Convolution& convolution, const at::Tensor& x,
-                                                    const at::Tensor& dz, std::int64_t examples_per_group,
-                                                    bool square_operands, InstructionSet instruction_set) {
+at::Tensor gradient_squares(const Convolution& convolution, const at::Tensor& x, const at::Tensor& dz,
+                            const at::Tensor& squares, std::int64_t examples_per_group, bool square_operands,
+                            InstructionSet instruction_set) {
   const std::int64_t outputs = convolution.groups * convolution.outputs;
   const at::Tensor sums = at::empty({outputs, convolution.channels, convolution.kernel()}, x.options());
-  const at::Tensor squares = at::empty_like(sums);
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "covnoise weight gradient", [&] {
     const Kernels<scalar_t>& kernels = kernels_of<scalar_t>(instruction_set);
     const Plan plan = make_plan(convolution, examples_per_group, kernels.lanes, kernels.half_lanes);
@@ -109,7 +108,7 @@ std::tuple<at::Tensor, at::Tensor> gradient_squares(const Convolution& convoluti
     const at::Tensor slices = at::empty({plan.slices, 2, plan.packed_size}, x.options());
     operation.run_slices(slices.data_ptr<scalar_t>());
   });
-  return {sums, squares};
+  return sums;
 }
 
 }  // namespace covnoise::weight_gradient

@@ -69,8 +69,8 @@ Worker<T>::Worker(const Plan& plan, const Kernels<T>& kernels, const T* x, const
 template <typename T>
 void Worker<T>::run_part(const Part& part, T* sums, T* squares) {
   run_slice(part, 0, sums_, squares_);
-  unpack_part<T>(plan_, part, sums_, sums);
-  unpack_part<T>(plan_, part, squares_, squares);
+  unpack_part<T, Unpack::kWrite>(plan_, part, sums_, sums);
+  unpack_part<T, Unpack::kAdd>(plan_, part, squares_, squares);
 }
 
 template <typename T>
@@ -218,7 +218,7 @@ void Worker<T>::for_each_tile(const Part& part, const Window& window, std::int64
   }
 }
 
-template <typename T>
+template <typename T, Unpack kHow>
 void unpack_part(const Plan& plan, const Part& part, const T* packed, T* weight) {
   const Convolution& c = plan.convolution;
   const std::int64_t row_size = c.channels * c.kernel();
@@ -231,14 +231,19 @@ void unpack_part(const Plan& plan, const Part& part, const T* packed, T* weight)
       const std::int64_t end = std::min(begin + step, part.rows);
       const T* packed_panel = packed + panel.offset * part.rows;
       for (std::int64_t lane = 0; lane < panel.count; ++lane)
-        for (std::int64_t row = begin; row < end; ++row)
-          first[(panel.first + lane) * row_size + part.weight_row[row]] = packed_panel[row * panel.width + lane];
+        for (std::int64_t row = begin; row < end; ++row) {
+          T& element = first[(panel.first + lane) * row_size + part.weight_row[row]];
+          const T value = packed_panel[row * panel.width + lane];
+          element = kHow == Unpack::kAdd ? element + value : value;
+        }
     }
 }
 
 template class Worker<float>;
 template class Worker<double>;
-template void unpack_part(const Plan&, const Part&, const float*, float*);
-template void unpack_part(const Plan&, const Part&, const double*, double*);
+template void unpack_part<float, Unpack::kWrite>(const Plan&, const Part&, const float*, float*);
+template void unpack_part<float, Unpack::kAdd>(const Plan&, const Part&, const float*, float*);
+template void unpack_part<double, Unpack::kWrite>(const Plan&, const Part&, const double*, double*);
+template void unpack_part<double, Unpack::kAdd>(const Plan&, const Part&, const double*, double*);
 
 }  // namespace covnoise::weight_gradient

@@ -16,8 +16,8 @@ class Worker {
   /// What the examples of `slice` contribute to `part`: its packed sums and squares, written whole.
   void run_slice(const Part& part, std::int64_t slice, T* sums, T* squares);
 
-  /// What all examples contribute to `part`, written to where it belongs in the weight-sized `sums` and `squares`. Only
-  /// if the plan has one slice.
+  /// What all examples contribute to `part`, where it belongs in the weight-sized `sums` (written) and `squares`
+  /// (added). Only if the plan has one slice.
   void run_part(const Part& part, T* sums, T* squares);
 
  private:
@@ -44,8 +44,10 @@ class Worker {
   T *part_, *sums_, *squares_;  // packed weights: of the present group, and of run_part
 };
 
-/// Writes a part's packed weight where it belongs in `weight` [groups * outputs, channels, kernel].
-template <typename T>
+enum class Unpack { kWrite, kAdd };
+
+/// Writes a part's packed weight where it belongs in `weight` [groups * outputs, channels, kernel], or adds it there.
+template <typename T, Unpack kHow>
 void unpack_part(const Plan& plan, const Part& part, const T* packed, T* weight);
 
 }  // namespace covnoise::weight_gradient

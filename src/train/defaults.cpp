@@ -9,8 +9,6 @@
 namespace covnoise {
 namespace {
 
-constexpr std::int64_t kMicroBatch = 512;  // enough for full speed, small enough for memory
-
 /// A short decimal: a rate that a person might have written.
 double rounded(double rate) {
   const double unit = std::pow(10.0, std::floor(std::log10(rate)) - 2);
@@ -45,7 +43,8 @@ void resolve_defaults(Config& config) {
   if (train.ghost_batch > 0) train.ghost_batch = std::min(train.ghost_batch, smallest_batch(config));
   if (train.micro_batch == 0) {
     const std::int64_t unit = train.ghost_batch > 0 ? train.ghost_batch : largest_batch(config);
-    train.micro_batch = std::min(largest_batch(config), std::max<std::int64_t>(1, kMicroBatch / unit) * unit);
+    train.micro_batch =
+        std::min(largest_batch(config), std::max<std::int64_t>(1, model_info(config.model).micro_batch / unit) * unit);
   }
   auto& noise = config.noise;
   if (noise.match_lr == 0) noise.match_lr = default_rate(config.model, noise.small_batch);

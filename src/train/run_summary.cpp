@@ -18,13 +18,21 @@ std::optional<double> number(const nlohmann::ordered_json& record, const char* k
   return found->get<double>();
 }
 
-RunSummary summarize(const fs::path& path) {
+std::string percent(const std::optional<double>& value) {
+  return value ? fmt::format("{:.2f} %", 100 * *value) : std::string("-");
+}
+
+}  // namespace
+
+RunSummary summarize_run(const fs::path& path) {
   RunSummary summary;
   summary.path = path;
   summary.config = read_config(RunFolder{path}.config());
   for (const auto& record : read_metrics(path)) {
+    summary.diverged = record.value("kind", "") == "diverged";
     if (record.value("kind", "") != "epoch") continue;
     summary.epoch = record.value("epoch", std::int64_t{0});
+    summary.step = record.value("step", std::int64_t{0});
     summary.test_accuracy = number(record, "test_accuracy");
     summary.train_accuracy = number(record, "train_accuracy");
     summary.val_accuracy = number(record, "val_accuracy");
@@ -32,12 +40,6 @@ RunSummary summarize(const fs::path& path) {
   }
   return summary;
 }
-
-std::string percent(const std::optional<double>& value) {
-  return value ? fmt::format("{:.2f} %", 100 * *value) : std::string("-");
-}
-
-}  // namespace
 
 std::vector<RunSummary> find_runs(const fs::path& root) {
   std::vector<fs::path> paths;
@@ -52,7 +54,7 @@ std::vector<RunSummary> find_runs(const fs::path& root) {
   std::sort(paths.begin(), paths.end());
   std::vector<RunSummary> runs;
   runs.reserve(paths.size());
-  for (const auto& path : paths) runs.push_back(summarize(path));
+  for (const auto& path : paths) runs.push_back(summarize_run(path));
   return runs;
 }
 

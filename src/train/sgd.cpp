@@ -1,5 +1,7 @@
 #include "covnoise/train/sgd.h"
 
+#include "covnoise/ops/sgd_update.h"
+
 namespace covnoise {
 
 Sgd::Sgd(FlatParameters& parameters, const SgdOptions& options)
@@ -7,21 +9,13 @@ Sgd::Sgd(FlatParameters& parameters, const SgdOptions& options)
 
 void Sgd::step(double lr, const at::Tensor& noise, Placement placement) {
   const torch::NoGradGuard no_grad;
-  auto& theta = parameters_.values();
-  auto& d = parameters_.gradient();
+  SgdUpdate update{lr, options_.momentum, options_.weight_decay,
+                   1,  options_.nesterov, placement == Placement::kGradient};
   if (options_.clip_norm > 0) {
-    const double norm = d.norm().item<double>();
-    if (norm > options_.clip_norm) d.mul_(options_.clip_norm / norm);
+    const double norm = parameters_.gradient().norm().item<double>();
+    if (norm > options_.clip_norm) update.gradient_factor = options_.clip_norm / norm;
   }
-  if (noise.defined() && placement == Placement::kGradient) d.add_(noise);
-  if (options_.weight_decay != 0) d.add_(theta, options_.weight_decay);
-  if (options_.momentum != 0) {
-    momentum_.mul_(options_.momentum).add_(d);
-    theta.add_(options_.nesterov ? d.add_(momentum_, options_.momentum) : momentum_, -lr);
-  } else {
-    theta.add_(d, -lr);
-  }
-  if (noise.defined() && placement == Placement::kUpdate) theta.add_(noise, -lr);
+  sgd_update(parameters_.values(), parameters_.gradient(), momentum_, noise, update);
 }
 
 }  // namespace covnoise

@@ -64,6 +64,15 @@ void expect_close(const at::Tensor& actual, const at::Tensor& expected) {
   EXPECT_LE(error, tolerance * expected.abs().max().item<double>());
 }
 
+/// (sums, squares) of the kernel.
+std::tuple<at::Tensor, at::Tensor> kernel(const Sizes& s, const at::Tensor& x, const at::Tensor& dz, std::int64_t group,
+                                          bool square_operands, InstructionSet instruction_set) {
+  const at::Tensor squares = at::zeros(s.weight(), x.options());
+  const at::Tensor sums =
+      weight_gradient::gradient_squares(s.convolution(), x, dz, squares, group, square_operands, instruction_set);
+  return {sums, squares};
+}
+
 class WeightGradient : public ::testing::TestWithParam<std::tuple<InstructionSet, at::ScalarType>> {
  protected:
   void SetUp() override {
@@ -76,8 +85,7 @@ class WeightGradient : public ::testing::TestWithParam<std::tuple<InstructionSet
     SCOPED_TRACE(s.name() + fmt::format(" group={}", group));
     const auto [instruction_set, dtype] = GetParam();
     const at::Tensor x = s.x(dtype), dz = s.dz(dtype);
-    const auto [sums, squares] =
-        weight_gradient::gradient_squares(s.convolution(), x, dz, group, false, instruction_set);
+    const auto [sums, squares] = kernel(s, x, dz, group, false, instruction_set);
     const auto [expected_sums, expected_squares] = brute_force(s, x, dz, group);
     expect_close(sums.view(s.weight()), expected_sums);
     expect_close(squares.view(s.weight()), expected_squares);
@@ -129,7 +137,7 @@ TEST_P(WeightGradient, SquaredOperands) {
   const auto [instruction_set, dtype] = GetParam();
   for (const Sizes& s : {Sizes{3, 5, 20, 7, 6, 3, 1, 1}, Sizes{3, 17, 7, 25, 26, 3, 2, 1}, Sizes{3, 1, 7, 9, 6, 5}}) {
     const at::Tensor x = s.x(dtype), dz = s.dz(dtype);
-    const auto result = weight_gradient::gradient_squares(s.convolution(), x, dz, 1, true, instruction_set);
+    const auto result = kernel(s, x, dz, 1, true, instruction_set);
     expect_close(std::get<0>(result).view(s.weight()),
                  library_gradient(s, x.to(at::kDouble).square(), dz.to(at::kDouble).square()));
   }
@@ -140,9 +148,9 @@ TEST_P(WeightGradient, IsTheSameOnAnyNumberOfThreads) {
   for (const Sizes& s : {Sizes{64, 3, 20, 9, 9, 3, 1, 1}, Sizes{16, 150, 140, 4, 4, 3, 1, 1}}) {
     const at::Tensor x = s.x(dtype), dz = s.dz(dtype);
     at::set_num_threads(1);
-    const auto one = weight_gradient::gradient_squares(s.convolution(), x, dz, 2, false, instruction_set);
+    const auto one = kernel(s, x, dz, 2, false, instruction_set);
     at::set_num_threads(2);
-    const auto two = weight_gradient::gradient_squares(s.convolution(), x, dz, 2, false, instruction_set);
+    const auto two = kernel(s, x, dz, 2, false, instruction_set);
     EXPECT_TRUE(at::equal(std::get<0>(one), std::get<0>(two)) && at::equal(std::get<1>(one), std::get<1>(two)));
   }
 }
@@ -160,7 +168,8 @@ INSTANTIATE_TEST_SUITE_P(All, WeightGradient,
 TEST(Conv2dWeightGradientSquares, TakesAnyStridesOfTheTensors) {
   const Sizes s{4, 6, 10, 7, 5, 3, 2, 1, 1, 2};
   const at::Tensor x = s.x(at::kDouble).to(at::MemoryFormat::ChannelsLast), dz = s.dz(at::kDouble);
-  const auto [sums, squares] = conv2d_weight_gradient_squares(x, dz, s.weight(), {2}, {1, 1}, {1}, 2, 2, false);
+  at::Tensor squares = at::zeros(s.weight(), x.options());
+  const auto sums = conv2d_weight_gradient_squares(x, dz, squares, s.weight(), {2}, {1, 1}, {1}, 2, 2, false);
   const auto [expected_sums, expected_squares] = brute_force(s, x, dz, 2);
   expect_close(sums, expected_sums);
   expect_close(squares, expected_squares);
@@ -170,31 +179,35 @@ TEST(Conv2dWeightGradientSquares, HeightAndWidthAreNotMixedUp) {
   const at::Tensor x = at::randn({1, 3, 9, 11}, at::kDouble), weight = at::zeros({4, 3, 3, 2}, at::kDouble);
   const std::vector<std::int64_t> stride{2, 1}, padding{1, 0}, dilation{1, 3};
   const at::Tensor dz = at::randn({1, 4, 5, 8}, at::kDouble);
-  const auto [sums, squares] =
-      conv2d_weight_gradient_squares(x, dz, weight.sizes(), stride, padding, dilation, 1, 1, false);
+  at::Tensor squares = at::ones_like(weight);  // added to
+  const auto sums =
+      conv2d_weight_gradient_squares(x, dz, squares, weight.sizes(), stride, padding, dilation, 1, 1, false);
   const at::Tensor expected = std::get<1>(at::convolution_backward(dz, x, weight, c10::nullopt, stride, padding,
                                                                    dilation, false, {0, 0}, 1, {false, true, false}));
   expect_close(sums, expected);
-  expect_close(squares, expected.square());
+  expect_close(squares, expected.square() + 1);
 }
 
 TEST(Conv2dWeightGradientSquares, SpatialDropsTheCrossTermsOfPositions) {
   const Sizes s{4, 3, 8, 6, 5, 3, 1, 1};
   const at::Tensor x = s.x(at::kDouble), dz = s.dz(at::kDouble);
-  const auto [sums, squares] = conv2d_weight_gradient_squares(x, dz, s.weight(), {1}, {1}, {1}, 1, 4, true);
+  at::Tensor squares = at::ones(s.weight(), x.options());
+  const auto sums = conv2d_weight_gradient_squares(x, dz, squares, s.weight(), {1}, {1}, {1}, 1, 4, true);
   expect_close(sums, library_gradient(s, x, dz));
-  expect_close(squares, library_gradient(s, x.square(), dz.square()));
+  expect_close(squares, library_gradient(s, x.square(), dz.square()) + 1);
 }
 
 TEST(LinearWeightGradientSquares, SquaresPerExampleAndPerGroup) {
   for (const auto dtype : {at::kFloat, at::kDouble}) {
     const at::Tensor a = at::randn({12, 137}, at::kDouble).to(dtype), dz = at::randn({12, 50}, at::kDouble).to(dtype);
     const at::Tensor a64 = a.to(at::kDouble), dz64 = dz.to(at::kDouble);
-    const auto [sums, squares] = linear_weight_gradient_squares(a, dz, 1);
-    expect_close(sums, dz64.t().mm(a64));
-    expect_close(squares, dz64.square().t().mm(a64.square()));
+    at::Tensor squares = at::zeros({50, 137}, a.options());
+    expect_close(linear_weight_gradient_squares(a, dz, squares, 1), dz64.t().mm(a64));
+    const at::Tensor each = dz64.square().t().mm(a64.square());
+    expect_close(squares, each);
     const at::Tensor groups = at::bmm(dz64.view({3, 4, 50}).transpose(1, 2), a64.view({3, 4, 137}));
-    expect_close(std::get<1>(linear_weight_gradient_squares(a, dz, 4)), groups.square().sum(0));
+    linear_weight_gradient_squares(a, dz, squares, 4);  // added to what is there
+    expect_close(squares, each + groups.square().sum(0));
   }
 }
 
@@ -221,8 +234,9 @@ TEST(WeightGradientOperators, RefuseWrongSizes) {
   const at::Tensor x = at::zeros({4, 3, 8, 8}), dz = at::zeros({4, 5, 8, 8});
   const auto conv = [&](const at::Tensor& input, std::vector<std::int64_t> weight, std::int64_t stride,
                         std::int64_t groups, std::int64_t group) {
+    at::Tensor squares = at::zeros({5, 3, 3, 3});
     return refusal(
-        [&] { conv2d_weight_gradient_squares(input, dz, weight, {stride}, {1}, {1}, groups, group, false); });
+        [&] { conv2d_weight_gradient_squares(input, dz, squares, weight, {stride}, {1}, {1}, groups, group, false); });
   };
   EXPECT_EQ(conv(x, {5, 3, 3, 3}, 1, 1, 1), "accepted");
   EXPECT_THAT(conv(x, {5, 3, 3, 3}, 1, 1, 3), testing::HasSubstr("4 examples are not a whole number of groups of 3"));
@@ -236,14 +250,24 @@ TEST(WeightGradientOperators, RefuseWrongSizes) {
 
 TEST(WeightGradientOperators, RefuseAnEmptyBatch) {
   const auto conv = [] {
-    conv2d_weight_gradient_squares(at::zeros({0, 3, 8, 8}), at::zeros({0, 5, 8, 8}), {5, 3, 3, 3}, {1}, {1}, {1}, 1, 1,
-                                   false);
+    at::Tensor squares = at::zeros({5, 3, 3, 3});
+    conv2d_weight_gradient_squares(at::zeros({0, 3, 8, 8}), at::zeros({0, 5, 8, 8}), squares, {5, 3, 3, 3}, {1}, {1},
+                                   {1}, 1, 1, false);
   };
   EXPECT_THAT(refusal(conv), testing::HasSubstr("the batch is empty"));
   EXPECT_THAT(refusal([] {
-                linear_weight_gradient_squares(at::zeros({0, 3}), at::zeros({0, 5}), 1);
+                at::Tensor squares = at::zeros({5, 3});
+                linear_weight_gradient_squares(at::zeros({0, 3}), at::zeros({0, 5}), squares, 1);
               }),
               testing::HasSubstr("the batch is empty"));
+}
+
+TEST(WeightGradientOperators, RefuseSquaresOfAnotherWeight) {
+  at::Tensor squares = at::zeros({5, 4});
+  EXPECT_THAT(refusal([&] {
+                linear_weight_gradient_squares(at::zeros({2, 3}), at::zeros({2, 5}), squares, 1);
+              }),
+              testing::HasSubstr("the weight's 15 elements"));
 }
 
 }  // namespace

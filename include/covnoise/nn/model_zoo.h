@@ -27,10 +27,11 @@ struct Model : torch::nn::Module {
 
 struct ModelInfo {
   std::string name;
-  std::string summary;            ///< one line for a table
-  bool batch_statistics = false;  ///< whether there is batch normalisation
-  double default_lr = 0.05;       ///< at batch 128 with momentum 0.9
-  double rate_exponent = 1;       ///< default rate at batch M: default_lr * (M / 128)^rate_exponent
+  std::string summary;             ///< one line for a table
+  bool batch_statistics = false;   ///< whether there is batch normalisation
+  double default_lr = 0.05;        ///< at batch 128 with momentum 0.9
+  double rate_exponent = 1;        ///< default rate at batch M: default_lr * (M / 128)^rate_exponent
+  std::int64_t micro_batch = 512;  ///< about so many examples at a time of a larger batch, where nothing else is said
 };
 
 /// A network by its name: `mlp`, `lenet`, `alexnet`, `vgg11|13|16|19`, `resnet<6n+2>`, `resnet<6n+2>x<width>`. Smaller

@@ -55,8 +55,9 @@ struct Statistics {
 /// One covariance structure C. Knows nothing of schedules, placement, momentum or devices: `Injection` does.
 ///
 /// Contract, checked by one test for every structure in the table: over the draws of `stream` the samples have mean
-/// zero and covariance C; equal arguments give equal samples; `sample` changes nothing. Elements of the sample outside
-/// the parameters (the gaps of the layout) may have any value.
+/// zero and covariance C; equal arguments give equal samples; `sample` changes nothing, and its result is a tensor of
+/// its own or statistics.draw. Elements of the sample outside the parameters (the gaps of the layout) may have any
+/// value.
 class NoiseStructure {
  public:
   virtual ~NoiseStructure() = default;

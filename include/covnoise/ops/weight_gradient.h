@@ -2,30 +2,28 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <tuple>
 
 namespace covnoise {
 
 /// Weight gradient of a convolution and its sums of squares, in one pass over the data and without a buffer of examples
 /// x weights. With D_i = sum_t Dz_i,t a_i,t^T the contribution of example i, t its output positions:
 ///
-///   first   sum_i D_i                                         [O, C / groups, kh, kw]
-///   second  sum_j (sum of D_i over the j-th group)^2          of the same shape
+///   returned           sum_i D_i                                         [O, C / groups, kh, kw]
+///   added to squares   sum_j (sum of D_i over the j-th group)^2          of as many elements, contiguous
 ///
 /// A group is `examples_per_group` consecutive examples, 1 for squares per example, the ghost batch size for squares
-/// per ghost batch; the batch is a whole number of groups. If `spatial`, the second is sum_i sum_t Dz_i,t^2 a_i,t^2
+/// per ghost batch; the batch is a whole number of groups. If `spatial`, the squares are sum_i sum_t Dz_i,t^2 a_i,t^2
 /// instead. x [M, C, H, W], dz [M, O, Ho, Wo], float or double. `stride`, `padding` and `dilation` as [height, width]
 /// or one number. The result does not depend on the number of threads.
 /// torch.ops.covnoise.conv2d_weight_gradient_squares.
-std::tuple<at::Tensor, at::Tensor> conv2d_weight_gradient_squares(const at::Tensor& x, const at::Tensor& dz,
-                                                                  at::IntArrayRef weight_sizes, at::IntArrayRef stride,
-                                                                  at::IntArrayRef padding, at::IntArrayRef dilation,
-                                                                  std::int64_t groups, std::int64_t examples_per_group,
-                                                                  bool spatial);
+at::Tensor conv2d_weight_gradient_squares(const at::Tensor& x, const at::Tensor& dz, at::Tensor& squares,
+                                          at::IntArrayRef weight_sizes, at::IntArrayRef stride, at::IntArrayRef padding,
+                                          at::IntArrayRef dilation, std::int64_t groups,
+                                          std::int64_t examples_per_group, bool spatial);
 
-/// The same for a linear layer: a [M, K], dz [M, O]; both results [O, K]. With one example per group the second is
+/// The same for a linear layer: a [M, K], dz [M, O]; the gradient [O, K]. With one example per group the squares are
 /// (dz^2)^T a^2. torch.ops.covnoise.linear_weight_gradient_squares.
-std::tuple<at::Tensor, at::Tensor> linear_weight_gradient_squares(const at::Tensor& a, const at::Tensor& dz,
-                                                                  std::int64_t examples_per_group);
+at::Tensor linear_weight_gradient_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares,
+                                          std::int64_t examples_per_group);
 
 }  // namespace covnoise

@@ -12,10 +12,13 @@ namespace covnoise {
 struct RunSummary {
   std::filesystem::path path;
   Config config;
-  std::int64_t epoch = 0;                                             ///< epochs done
+  std::int64_t epoch = 0, step = 0;                                   ///< epochs done, and the steps of them
   std::optional<double> test_accuracy, train_accuracy, val_accuracy;  ///< of the last epoch done, in 0..1
   double seconds = 0;
+  bool diverged = false;  ///< whether the training ended with numbers that are not finite
 };
+
+RunSummary summarize_run(const std::filesystem::path& path);
 
 /// The runs at or below `root`, sorted by path. Folders that are not runs are passed over.
 std::vector<RunSummary> find_runs(const std::filesystem::path& root);

@@ -11,14 +11,13 @@ struct SgdOptions {
   double clip_norm = 0;     ///< largest norm of the mean gradient, before noise and weight decay; 0: any
 };
 
-/// Stochastic gradient descent with momentum, as PyTorch defines it (the rate outside the buffer):
-///   d = g (+ n) + w theta,  b <- mu b + d,  theta <- theta - a (b (+ n)),  Nesterov: d + mu b in place of b,
-/// with the noise n in one of the two places.
+/// Stochastic gradient descent with momentum, as PyTorch defines it (the rate outside the buffer), with noise in the
+/// gradient or in the update: ops/sgd_update.h has the formula.
 class Sgd {
  public:
   Sgd(FlatParameters& parameters, const SgdOptions& options);
 
-  /// One step from the mean gradient in parameters.gradient(), which it uses up. `noise` may be undefined.
+  /// One step from the mean gradient in parameters.gradient(), which stays. `noise` may be undefined.
   void step(double lr, const at::Tensor& noise, Placement placement);
 
   at::Tensor& momentum_buffer() { return momentum_; }

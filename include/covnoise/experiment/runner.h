@@ -1,0 +1,39 @@
+#pragma once
+#include "covnoise/train/config.h"
+#include "covnoise/train/run_summary.h"
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace covnoise {
+
+/// One training of an experiment.
+struct RunSpec {
+  std::string name;  ///< its folder below `runs/`
+  Config config;     ///< resolved
+};
+
+struct RunResult {
+  RunSpec spec;
+  RunSummary summary;  ///< its last epoch; a run that diverged is a result, too
+};
+
+struct RunnerOptions {
+  std::filesystem::path out;      ///< runs/<name>, recipes/<name>.toml and logs/<name>.log below it
+  std::filesystem::path program;  ///< covnoise itself, to be started for each run
+  std::string data_dir;
+  std::int64_t jobs = 1;                                ///< runs at a time; each has its share of the processors
+  std::function<int()> stop_signal = [] { return 0; };  ///< asked all the time; not 0: end the runs with this signal
+  bool progress_bar = false;
+  std::function<void(const std::string&)> say = [](const std::string&) {};
+};
+
+/// Trains everything in the list, each run in a process of its own, and returns the results in the order of the list.
+/// Finished and diverged runs of the same configuration are not repeated, interrupted ones go on; a folder with another
+/// configuration is an Error, and so is a run that fails. After a stop signal the runs save what they have, and an
+/// Error with exit code 128 + signal says how many are left.
+std::vector<RunResult> run_all(const std::vector<RunSpec>& specs, const RunnerOptions& options);
+
+}  // namespace covnoise

@@ -1,0 +1,155 @@
+#include "covnoise/experiment/runner.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/core/file.h"
+#include "covnoise/core/progress.h"
+#include "covnoise/core/threads.h"
+#include "covnoise/train/checkpoint.h"
+#include "covnoise/train/run_folder.h"
+#include "experiment/child.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace covnoise {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr int kDivergedExitCode = 3;
+constexpr auto kPoll = std::chrono::milliseconds(50);
+
+/// Whether a run needs no more training.
+bool ended(const RunSpec& spec, const fs::path& run) {
+  const RunFolder folder{run};
+  if (!fs::exists(folder.config())) return false;
+  const auto lines = difference(read_config(folder.config()), spec.config);
+  require(lines.empty(), fmt::format("{} holds a run of another configuration ({}); choose another --out, or remove it",
+                                     run.string(), fmt::join(lines, "; ")));
+  if (!fs::exists(folder.metrics())) return false;
+  const auto summary = summarize_run(run);
+  if (summary.diverged) return true;
+  const auto checkpoints = CheckpointStore(folder.checkpoints()).list();  // the metrics are written before the last one
+  return summary.epoch == spec.config.train.epochs && !checkpoints.empty() && checkpoints.back().step == summary.step;
+}
+
+std::string last_line(const fs::path& log) {
+  std::string text = read_file(log);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+/// The list being worked off.
+class Queue {
+ public:
+  Queue(const std::vector<RunSpec>& specs, const RunnerOptions& options) : options_(options) {
+    require(options.jobs >= 1, fmt::format("{} jobs: there must be at least one", options.jobs));
+    for (const auto& spec : specs) {
+      if (!ended(spec, folder_of(spec))) waiting_.push_back(results_.size());
+      results_.push_back({spec, {}});
+    }
+    std::reverse(waiting_.begin(), waiting_.end());  // taken from the back
+    before_ = results_.size() - waiting_.size();
+  }
+
+  std::vector<RunResult> work() {
+    ProgressBar bar(static_cast<std::int64_t>(waiting_.size()), "runs", options_.progress_bar);
+    if (before_ > 0) options_.say(fmt::format("{} of {} runs were there already", before_, results_.size()));
+    while (!waiting_.empty() || !running_.empty()) {
+      if (stopping_ == 0 && (stopping_ = options_.stop_signal()) != 0) {
+        for (auto& job : running_) job.child.signal(stopping_);
+      }
+      if (stopping_ != 0 && running_.empty()) break;
+      while (stopping_ == 0 && !waiting_.empty() && static_cast<std::int64_t>(running_.size()) < options_.jobs) start();
+      std::this_thread::sleep_for(kPoll);
+      collect(bar);
+    }
+    bar.clear();
+    if (stopping_ != 0) {
+      throw Error(fmt::format("interrupted with {} of {} runs to do; repeat the command to go on",
+                              results_.size() - before_ - done_, results_.size()),
+                  128 + stopping_);
+    }
+    for (auto& result : results_) result.summary = summarize_run(folder_of(result.spec));
+    return results_;
+  }
+
+ private:
+  struct Job {
+    std::size_t index;
+    Child child;
+  };
+
+  void start() {
+    const std::size_t index = waiting_.back();
+    waiting_.pop_back();
+    const auto& spec = results_[index].spec;
+    const fs::path recipe = options_.out / "recipes" / (spec.name + ".toml"), log = log_of(index);
+    for (const auto& path : {recipe, log, folder_of(spec)}) create_folders(path.parent_path());
+    write_file_synced(recipe, to_toml(spec.config));
+    std::vector<std::string> words = {
+        options_.program.string(),
+        "train",
+        recipe.string(),
+        "--out",
+        folder_of(spec).string(),
+        "--threads",
+        fmt::to_string(std::max<std::int64_t>(1, available_processors() / options_.jobs))};
+    if (!options_.data_dir.empty()) words.insert(words.end(), {"--data-dir", options_.data_dir});
+    running_.push_back({index, Child(words, log)});
+  }
+
+  void collect(ProgressBar& bar) {
+    for (std::size_t i = 0; i < running_.size();) {
+      const auto code = running_[i].child.poll();
+      if (!code) {
+        ++i;
+        continue;
+      }
+      const std::size_t index = running_[i].index;
+      running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (stopping_ != 0 && *code != 0 && *code != kDivergedExitCode) continue;
+      finish(index, *code);
+      bar.update(static_cast<std::int64_t>(++done_), results_[index].spec.name);
+      if (!bar.enabled()) options_.say(progress_text(index));
+    }
+  }
+
+  void finish(std::size_t index, int code) {
+    if (code == 128 + SIGINT || code == 128 + SIGTERM) stopping_ = code - 128;  // Ctrl-C reached it before us
+    if (stopping_ != 0) return;
+    require(code == 0 || code == kDivergedExitCode,
+            fmt::format("the run {} failed: {} (all of it is in {})", results_[index].spec.name,
+                        last_line(log_of(index)), log_of(index).string()));
+  }
+
+  std::string progress_text(std::size_t index) const {
+    const auto summary = summarize_run(folder_of(results_[index].spec));
+    const std::string outcome =
+        summary.diverged ? "diverged" : fmt::format("test accuracy {:.2f} %", 100 * summary.test_accuracy.value_or(0));
+    return fmt::format("{}/{}  {}: {}", before_ + done_, results_.size(), results_[index].spec.name, outcome);
+  }
+
+  fs::path folder_of(const RunSpec& spec) const { return options_.out / "runs" / spec.name; }
+  fs::path log_of(std::size_t index) const { return options_.out / "logs" / (results_[index].spec.name + ".log"); }
+
+  const RunnerOptions& options_;
+  std::vector<RunResult> results_;
+  std::vector<std::size_t> waiting_;
+  std::vector<Job> running_;
+  std::size_t before_ = 0, done_ = 0;
+  int stopping_ = 0;
+};
+
+}  // namespace
+
+std::vector<RunResult> run_all(const std::vector<RunSpec>& specs, const RunnerOptions& options) {
+  return Queue(specs, options).work();
+}
+
+}  // namespace covnoise

@@ -1,0 +1,144 @@
+#include "covnoise/core/error.h"
+#include "covnoise/experiment/sweep.h"
+#include "covnoise/ops/philox.h"
+#include "covnoise/train/defaults.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+
+namespace covnoise {
+namespace {
+
+/// A key with its values, or with the ends of a range to draw from.
+struct Axis {
+  std::string key;
+  std::vector<std::string> values;
+  bool range = false, logarithmic = false;
+  double from = 0, to = 0;
+};
+
+/// At commas that are not inside brackets: "[1,2],[3,4]" has two parts.
+std::vector<std::string> split_values(const std::string& text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  for (const char c : text) {
+    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (c == ',' && depth == 0) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+Axis parse_axis(const std::string& text) {
+  const auto equals = text.find('=');
+  require(equals != std::string::npos && equals > 0 && equals + 1 < text.size(),
+          fmt::format("--vary {}: write key=value,value,...", text));
+  Axis axis;
+  axis.key = text.substr(0, equals);
+  const std::string values = text.substr(equals + 1);
+  axis.logarithmic = values.rfind("log:", 0) == 0;
+  axis.range = axis.logarithmic || values.rfind("lin:", 0) == 0;
+  if (!axis.range) {
+    axis.values = split_values(values);
+    for (const auto& value : axis.values) require(!value.empty(), fmt::format("--vary {}: a value is empty", text));
+    return axis;
+  }
+  char* end = nullptr;
+  axis.from = std::strtod(values.c_str() + 4, &end);
+  const bool colon = *end == ':';
+  axis.to = colon ? std::strtod(end + 1, &end) : 0;
+  require(colon && *end == '\0' && axis.from < axis.to && (!axis.logarithmic || axis.from > 0),
+          fmt::format("--vary {}: a range is log:from:to or lin:from:to, ascending, positive for log", text));
+  return axis;
+}
+
+using Values = std::vector<std::pair<std::string, std::string>>;
+
+std::vector<Values> grid(const std::vector<Axis>& axes) {
+  std::vector<Values> points(1);
+  for (const auto& axis : axes) {
+    require(!axis.range, fmt::format("--vary {}: a range needs --random N", axis.key));
+    std::vector<Values> more;
+    for (const auto& point : points) {
+      for (const auto& value : axis.values) {
+        more.push_back(point);
+        more.back().emplace_back(axis.key, value);
+      }
+    }
+    points = std::move(more);
+  }
+  return points;
+}
+
+std::string drawn(const Axis& axis, const RandomStream& stream, std::uint64_t index) {
+  if (!axis.range) return axis.values[stream.below(static_cast<std::uint32_t>(axis.values.size()), index)];
+  const double u = uniform_open(stream.words(index).x[1]);
+  const double value =
+      axis.logarithmic ? axis.from * std::pow(axis.to / axis.from, u) : axis.from + u * (axis.to - axis.from);
+  return fmt::format("{:.4g}", value);
+}
+
+std::vector<Values> random_points(const std::vector<Axis>& axes, std::int64_t count, std::uint64_t seed) {
+  std::vector<Values> points;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const RandomStream stream{seed, Purpose::kAnalysis, static_cast<std::uint32_t>(i)};
+    points.emplace_back();
+    for (std::size_t a = 0; a < axes.size(); ++a) points.back().emplace_back(axes[a].key, drawn(axes[a], stream, a));
+  }
+  return points;
+}
+
+/// "train.lr=0.1" -> "lr0.1", with what does not belong into a folder's name left out.
+std::string run_name(const Values& values, const std::string& seed) {
+  std::string name;
+  for (const auto& [key, value] : values) {
+    if (!name.empty()) name += '-';
+    name += key.substr(key.rfind('.') + 1);
+    for (const char c : value) {
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-') name += c;
+    }
+  }
+  if (!seed.empty()) name += (name.empty() ? "s" : "-s") + seed;
+  return name;
+}
+
+Config config_of(const SweepOptions& options, const Values& values, const std::string& seed) {
+  std::vector<std::string> overrides = options.set;
+  for (const auto& [key, value] : values) overrides.push_back(key + "=" + value);
+  if (!seed.empty()) overrides.push_back("seed=" + seed);
+  Config config = load_config(options.recipe, overrides);
+  resolve_defaults(config);
+  check_config(config);
+  return config;
+}
+
+}  // namespace
+
+std::vector<SweepPoint> sweep_points(const SweepOptions& options) {
+  require(!options.vary.empty(), "a sweep needs at least one --vary key=value,value,...");
+  std::vector<Axis> axes;
+  std::vector<std::string> seeds = {""};
+  for (const auto& text : options.vary) {
+    const Axis axis = parse_axis(text);
+    if (axis.key == "seed") {
+      seeds = axis.values;
+    } else {
+      axes.push_back(axis);
+    }
+  }
+  const auto settings = options.random > 0 ? random_points(axes, options.random, options.seed) : grid(axes);
+  std::vector<SweepPoint> points;
+  for (const auto& values : settings) {
+    SweepPoint point{values, {}};
+    for (const auto& seed : seeds) point.runs.push_back({run_name(values, seed), config_of(options, values, seed)});
+    points.push_back(std::move(point));
+  }
+  return points;
+}
+
+}  // namespace covnoise

@@ -1,0 +1,142 @@
+#include "covnoise/experiment/sweep.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/core/file.h"
+#include "experiment/spread.h"
+#include "support/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <csignal>
+#include <set>
+
+namespace covnoise {
+namespace {
+
+namespace fs = std::filesystem;
+
+SweepOptions tiny() {
+  SweepOptions options;
+  options.set = {"model=mlp",      "data=glyphs",          "train.epochs=1",
+                 "train.batch=64", "data.train_limit=256", "data.test_limit=50"};
+  return options;
+}
+
+TEST(SweepPoints, AreTheWholeGridWithItsSeeds) {
+  auto options = tiny();
+  options.vary = {"train.lr=0.1,0.2,0.3", "train.milestones=[0.5,0.75],[0.25]", "seed=0,1"};
+  const auto points = sweep_points(options);
+  ASSERT_EQ(points.size(), 6u);
+  std::set<std::string> names;
+  for (const auto& point : points)
+    for (const auto& run : point.runs) names.insert(run.name);
+  EXPECT_EQ(names.size(), 12u);
+  EXPECT_EQ(points[5].runs[1].config.train.lr, 0.3);
+  EXPECT_EQ(points[5].runs[1].config.train.milestones, std::vector<double>{0.25});
+  EXPECT_EQ(points[5].runs[1].config.seed, 1u);
+}
+
+TEST(SweepPoints, AreDrawnFromRangesByTheirSeed) {
+  auto options = tiny();
+  options.vary = {"train.lr=log:0.001:1", "train.momentum=lin:0:0.9", "train.nesterov=true,false"};
+  options.random = 20;
+  const auto points = sweep_points(options), again = sweep_points(options);
+  ASSERT_EQ(points.size(), 20u);
+  int low = 0;
+  for (std::size_t i = 0; i < 20; ++i) {
+    const double lr = points[i].runs[0].config.train.lr;
+    EXPECT_TRUE(lr >= 0.001 && lr <= 1);
+    EXPECT_EQ(lr, again[i].runs[0].config.train.lr);
+    low += lr < 0.0316 ? 1 : 0;  // half of the decades
+  }
+  EXPECT_TRUE(low >= 4 && low <= 16) << low;
+}
+
+TEST(SweepPoints, RefuseWhatMakesNoSense) {
+  const auto refuse = [](std::vector<std::string> vary) {
+    auto options = tiny();
+    options.vary = std::move(vary);
+    EXPECT_THROW(sweep_points(options), Error) << ::testing::PrintToString(options.vary);
+  };
+  refuse({});
+  refuse({"train.lr"});
+  refuse({"train.lr=0.1,,0.2"});
+  refuse({"train.lr=log:0.1:1"});  // a range without --random
+  refuse({"train.rate=0.1"});
+  refuse({"train.lr=-1"});
+}
+
+class RunnerTest : public ::testing::Test {
+ protected:
+  RunnerOptions options() {
+    RunnerOptions options;
+    options.out = folder_.path() / "sweep";
+    options.program = COVNOISE_PROGRAM;
+    options.say = [this](const std::string& line) { said_ += line + "\n"; };
+    return options;
+  }
+  testing::TemporaryFolder folder_;
+  std::string said_;
+};
+
+/// A rate far too high diverges: the last in the ranking, not an error. Nothing is trained twice.
+TEST_F(RunnerTest, RanksAndDoesNotRepeat) {
+  auto sweep = tiny();
+  sweep.vary = {"train.lr=1e20,0.05"};
+  auto run = options();
+  run.jobs = 2;
+  const auto outcomes = run_sweep(sweep_points(sweep), run);
+  ASSERT_EQ(outcomes.size(), 2u);
+  EXPECT_EQ(outcomes[0].point.values[0].second, "0.05");
+  EXPECT_TRUE(std::isnan(outcomes[1].accuracy));
+  EXPECT_EQ(outcomes[1].diverged, 1);
+  EXPECT_THAT(sweep_table(outcomes), ::testing::HasSubstr("Judged by the test set"));
+  for (const auto& path : save_sweep(outcomes, run.out)) EXPECT_GT(fs::file_size(path), 50u);
+  run.program = "/bin/false";  // would fail, were it started
+  run_sweep(sweep_points(sweep), run);
+  EXPECT_THAT(said_, ::testing::HasSubstr("2 of 2 runs were there already"));
+}
+
+TEST_F(RunnerTest, AnInterruptedSweepGoesOn) {
+  auto sweep = tiny();
+  sweep.vary = {"seed=0,1,2"};
+  auto run = options();
+  int asked = 0;
+  run.stop_signal = [&] { return ++asked > 10 ? SIGINT : 0; };  // in the first run
+  try {
+    run_sweep(sweep_points(sweep), run);
+    FAIL() << "not interrupted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), 130);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("of 3 runs to do"));
+  }
+  const auto outcomes = run_sweep(sweep_points(sweep), options());
+  EXPECT_EQ(outcomes[0].point.runs.size(), 3u);
+  EXPECT_GT(outcomes[0].accuracy, 0.05);
+}
+
+TEST_F(RunnerTest, AFailedRunSaysWhy) {
+  auto sweep = tiny();
+  sweep.set[1] = "data=mnist";
+  sweep.vary = {"seed=0"};
+  auto run = options();
+  run.data_dir = folder_.path().string();
+  try {
+    run_sweep(sweep_points(sweep), run);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("mnist"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(".log"));
+  }
+}
+
+TEST(Spread, IsMeanAndDeviation) {
+  EXPECT_EQ(percent_text(spread_of({0.9, 0.92})), "91.00 +- 1.41");
+  EXPECT_EQ(percent_text(spread_of({0.5})), "50.00");
+  EXPECT_EQ(percent_text(spread_of({})), "-");
+}
+
+}  // namespace
+}  // namespace covnoise

@@ -1,0 +1,34 @@
+#include "covnoise/ops/sgd_update.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace covnoise {
+namespace {
+
+/// The formula by single operations, for every combination of its parts.
+TEST(SgdUpdate, IsItsFormula) {
+  at::manual_seed(3);
+  for (const auto dtype : {at::kFloat, at::kDouble})
+    for (const bool noisy : {false, true})
+      for (const bool nesterov : {false, true})
+        for (const bool in_gradient : {false, true})
+          for (const double mu : {0.0, 0.9}) {
+            const auto draw = [&] { return at::randn({70001}, at::kDouble).to(dtype); };
+            at::Tensor theta = draw(), b = draw(), g = draw(), n = noisy ? draw() : at::Tensor();
+            const SgdUpdate update{0.3, mu, 0.01, 0.5, nesterov, in_gradient};
+            at::Tensor d = 0.5 * g + 0.01 * theta, buffer = b;
+            if (noisy && in_gradient) d = d + n;
+            if (mu > 0) buffer = mu * b + d;
+            at::Tensor direction = mu == 0 ? d : nesterov ? d + mu * buffer : buffer;
+            if (noisy && !in_gradient) direction = direction + n;
+            const at::Tensor expected = theta - 0.3 * direction;
+            sgd_update(theta, g, b, n, update);
+            const double tolerance = dtype == at::kDouble ? 1e-12 : 1e-5;
+            EXPECT_TRUE(theta.allclose(expected, tolerance, tolerance));
+            EXPECT_TRUE(b.allclose(buffer, tolerance, tolerance));
+          }
+}
+
+}  // namespace
+}  // namespace covnoise

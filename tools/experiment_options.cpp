@@ -1,0 +1,32 @@
+#include "experiment_options.h"
+
+#include "covnoise/core/progress.h"
+#include "interrupt.h"
+
+#include <cstdio>
+
+namespace covnoise {
+
+void add_experiment_options(CLI::App& command, ExperimentArguments& arguments) {
+  command.add_option("--out", arguments.out, "folder for runs and results")->capture_default_str();
+  command.add_option("--data-dir", arguments.data_dir, "where the data sets are");
+  command.add_option("--jobs", arguments.jobs, "runs at a time")->check(CLI::PositiveNumber)->capture_default_str();
+}
+
+RunnerOptions runner_options(const ExperimentArguments& arguments) {
+  catch_interrupts();
+  RunnerOptions options;
+  options.out = arguments.out;
+  options.program = std::filesystem::read_symlink("/proc/self/exe");
+  options.data_dir = arguments.data_dir;
+  options.jobs = arguments.jobs;
+  options.stop_signal = caught_signal;
+  options.progress_bar = is_terminal();
+  options.say = [](const std::string& line) {
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+  };
+  return options;
+}
+
+}  // namespace covnoise

@@ -1,0 +1,46 @@
+#include "commands.h"
+#include "covnoise/core/progress.h"
+#include "covnoise/experiment/sweep.h"
+#include "experiment_options.h"
+#include "study_output.h"
+
+#include <memory>
+
+namespace covnoise {
+namespace {
+
+struct SweepArguments {
+  SweepOptions sweep;
+  std::string recipe;
+  ExperimentArguments experiment;
+};
+
+void run_sweep_command(SweepArguments& arguments) {
+  if (!arguments.recipe.empty()) arguments.sweep.recipe = arguments.recipe;
+  const auto points = sweep_points(arguments.sweep);
+  const auto outcomes = run_sweep(points, runner_options(arguments.experiment));
+  print_study(sweep_table(outcomes), save_sweep(outcomes, arguments.experiment.out));
+}
+
+}  // namespace
+
+void add_sweep_command(CLI::App& app) {
+  auto arguments = std::make_shared<SweepArguments>();
+  auto* command = app.add_subcommand("sweep", "Train over a grid or a random choice of settings, and rank them");
+  command->add_option("recipe", arguments->recipe, "TOML file");
+  command->add_option("--set", arguments->sweep.set, "key=value, for all runs; may be repeated")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--vary", arguments->sweep.vary,
+                   "key=value,value,...; may be repeated. seed=0,1,2: means over seeds")
+      ->allow_extra_args(false)
+      ->required();
+  command->add_option("--random", arguments->sweep.random, "N random settings; key=log:from:to draws from a range")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--random-seed", arguments->sweep.seed, "of the random settings")->capture_default_str();
+  arguments->experiment.out = "runs/sweep";
+  add_experiment_options(*command, arguments->experiment);
+  command->callback([arguments] { run_sweep_command(*arguments); });
+}
+
+}  // namespace covnoise
