@@ -10,10 +10,12 @@ namespace covnoise::theory {
 namespace {
 
 /// OpenBLAS with threads of its own would let our threads queue for them: one thread a product while this lives. Other
-/// libraries (MKL) see for themselves that they are called from a parallel region.
+/// libraries (MKL, OpenBLAS on OpenMP's threads) see for themselves that they are called from a parallel region.
 class OneBlasThread {
  public:
   OneBlasThread() {
+    const auto kind = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "openblas_get_parallel"));
+    if (kind == nullptr || kind() != kOwnThreads) return;
     const auto get = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "openblas_get_num_threads"));
     set_ = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
     if (get != nullptr) before_ = get();
@@ -26,6 +28,7 @@ class OneBlasThread {
   OneBlasThread& operator=(const OneBlasThread&) = delete;
 
  private:
+  static constexpr int kOwnThreads = 1;
   void (*set_)(int) = nullptr;
   int before_ = 1;
 };
