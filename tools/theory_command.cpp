@@ -13,7 +13,12 @@
 namespace covnoise {
 namespace {
 
-using namespace theory;
+using theory::QuadraticOptions;
+using theory::QuadraticStudy;
+using theory::RegressionOptions;
+using theory::RegressionStudy;
+using theory::StabilityOptions;
+using theory::StabilityStudy;
 
 /// What every study takes besides its own options.
 struct TheoryArguments {

@@ -9,7 +9,12 @@
 namespace covnoise {
 namespace {
 
-using namespace plot;
+using plot::Dash;
+using plot::Figure;
+using plot::Line;
+using plot::Marker;
+using plot::Panel;
+using plot::Scale;
 using Norm = Measured FrobeniusPoint::*;
 
 /// A line with the standard error as its band.

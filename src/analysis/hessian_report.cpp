@@ -13,7 +13,13 @@
 namespace covnoise {
 namespace {
 
-using namespace plot;
+using plot::Bars;
+using plot::Figure;
+using plot::kGray;
+using plot::Line;
+using plot::Panel;
+using plot::Rule;
+using plot::Scale;
 using Json = nlohmann::ordered_json;
 
 std::string network_name(const HessianResult& r) { return fmt::format("{}, {}", r.model, r.data); }

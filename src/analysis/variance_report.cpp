@@ -12,7 +12,13 @@
 namespace covnoise {
 namespace {
 
-using namespace plot;
+using plot::Figure;
+using plot::kColors;
+using plot::kGray;
+using plot::Panel;
+using plot::Points;
+using plot::Rule;
+using plot::Scale;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostNamedLayers = 12;
@@ -43,7 +49,7 @@ Panel layer_panel(const VarianceStudy& study, const std::string& title, const st
   if (layers.size() - 1 <= kMostNamedLayers) {
     for (std::size_t i = 0; i + 1 < layers.size(); ++i) panel.x.categories.push_back(layers[i].layer);
   }
-  for (std::size_t r = 0; r < study.regimes.size(); ++r) panel.layers.push_back(points_of(study, r, quantity));
+  for (std::size_t r = 0; r < study.regimes.size(); ++r) panel.layers.emplace_back(points_of(study, r, quantity));
   return panel;
 }
 

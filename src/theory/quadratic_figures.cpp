@@ -8,7 +8,17 @@
 namespace covnoise::theory {
 namespace {
 
-using namespace plot;
+using plot::Bars;
+using plot::Dash;
+using plot::Ellipse;
+using plot::Figure;
+using plot::Line;
+using plot::Marker;
+using plot::Panel;
+using plot::Points;
+using plot::Rule;
+using plot::Scale;
+using plot::Style;
 
 int noise_color(const std::string& name) {
   if (name == "none") return 6;
@@ -41,15 +51,15 @@ Panel loss_panel(const QuadraticStudy& study) {
   double lowest = 1e300;
   for (const auto& result : study.results) {
     const auto steps = as_doubles(result.steps);
-    panel.layers.push_back(Line{noise_label(result.name), steps, result.exact, {}, {}, colored(result.name)});
+    panel.layers.emplace_back(Line{noise_label(result.name), steps, result.exact, {}, {}, colored(result.name)});
     if (result.trace > 0) lowest = std::min(lowest, result.exact.back());
     if (result.bound && result.trace > 0) {
       std::vector<double> bound;
       for (const auto step : result.steps) bound.push_back((*result.bound)(step));
-      panel.layers.push_back(Line{"", steps, bound, {}, {}, colored(result.name, Dash::kDotted, 1.4)});
+      panel.layers.emplace_back(Line{"", steps, bound, {}, {}, colored(result.name, Dash::kDotted, 1.4)});
     }
-    panel.layers.push_back(Points{noise_label(result.name), as_doubles(result.simulated.steps), result.simulated.mean,
-                                  result.simulated.standard_error, colored(result.name)});
+    panel.layers.emplace_back(Points{noise_label(result.name), as_doubles(result.simulated.steps),
+                                     result.simulated.mean, result.simulated.standard_error, colored(result.name)});
   }
   if (lowest < 1e300) panel.y.min = lowest / 3;  // without noise the loss falls below everything
   return panel;
@@ -73,9 +83,9 @@ Panel steps_panel(const QuadraticStudy& study) {
       bound.push_back(2 * curvature / std::pow(study.quadratic.lambda_min(), 2) / errors[i]);
     }
     const std::string label = noise_label(name), norm = name == "full" ? "‖A‖²/ε" : "‖diag A‖²/ε";
-    panel.layers.push_back(Line{label + ": needed", errors, measured, {}, {}, colored(name, Dash::kAuto, 2.2)});
-    panel.layers.push_back(Line{"table 1, " + norm, errors, printed, {}, {}, colored(name, Dash::kDashDotted, 1.2)});
-    panel.layers.push_back(Line{"2/λ² " + norm, errors, bound, {}, {}, colored(name, Dash::kDotted, 1.4)});
+    panel.layers.emplace_back(Line{label + ": needed", errors, measured, {}, {}, colored(name, Dash::kAuto, 2.2)});
+    panel.layers.emplace_back(Line{"table 1, " + norm, errors, printed, {}, {}, colored(name, Dash::kDashDotted, 1.2)});
+    panel.layers.emplace_back(Line{"2/λ² " + norm, errors, bound, {}, {}, colored(name, Dash::kDotted, 1.4)});
   }
   return panel;
 }
@@ -85,9 +95,9 @@ Panel stationary_panel(const QuadraticStudy& study) {
   panel.x.min = 0;
   panel.x.max = 2;
   const Style claim = colored("full", Dash::kDashed, 1.6), equal = colored("none", Dash::kDotted, 1.4);
-  panel.layers.push_back(Rule{"table 1: ‖A‖²/‖diag A‖²", std::nullopt, study.ratio.frobenius, claim});
-  panel.layers.push_back(Rule{"equal", std::nullopt, 1.0, equal});
-  panel.layers.push_back(
+  panel.layers.emplace_back(Rule{"table 1: ‖A‖²/‖diag A‖²", std::nullopt, study.ratio.frobenius, claim});
+  panel.layers.emplace_back(Rule{"equal", std::nullopt, 1.0, equal});
+  panel.layers.emplace_back(
       Line{"what happens", study.ratio.alpha, study.ratio.stationary, {}, {}, colored("diagonal", Dash::kSolid, 2.2)});
   panel.y.min = std::min(0.9, 0.9 * study.ratio.stationary.front());
   panel.y.max = 1.15 * std::max(study.ratio.frobenius, study.ratio.stationary[149]);
@@ -124,7 +134,7 @@ Panel path_panel(const PlaneStudy& plane, const PlaneStudy::Run& run) {
     return q.losses(at::tensor({x, y}, at::kDouble).unsqueeze(1)).item<double>();
   };
   const double reach = 1.25 * plane.theta_0.abs().max().item<double>();
-  panel.layers.push_back(contours_of(loss, {-0.55 * reach, reach}, {-0.9 * reach, 0.65 * reach}, 9));
+  panel.layers.emplace_back(contours_of(loss, {-0.55 * reach, reach}, {-0.9 * reach, 0.65 * reach}, 9));
   std::vector<double> x, y;
   for (std::int64_t k = 0; k < run.path.size(0); k += 10) {
     x.push_back(run.path[k][0].item<double>());
@@ -138,10 +148,10 @@ Panel path_panel(const PlaneStudy& plane, const PlaneStudy::Run& run) {
   end.color = 2;
   end.marker = Marker::kSquare;
   begin.size = end.size = 5;
-  panel.layers.push_back(Line{"every 10th step", x, y, {}, {}, path});
-  panel.layers.push_back(Ellipse{"where it settles (2σ)", {0, 0}, run.covariance, 2, settled});
-  panel.layers.push_back(Points{"start", {x.front()}, {y.front()}, {}, begin});
-  panel.layers.push_back(Points{"end", {x.back()}, {y.back()}, {}, end});
+  panel.layers.emplace_back(Line{"every 10th step", x, y, {}, {}, path});
+  panel.layers.emplace_back(Ellipse{"where it settles (2σ)", {0, 0}, run.covariance, 2, settled});
+  panel.layers.emplace_back(Points{"start", {x.front()}, {y.front()}, {}, begin});
+  panel.layers.emplace_back(Points{"end", {x.back()}, {y.back()}, {}, end});
   return panel;
 }
 
@@ -188,7 +198,7 @@ Figure plane_figure(const QuadraticStudy& study) {
     figure.panels.push_back(path_panel(study.plane, run));
     std::vector<double> steps(run.exact.size());
     for (std::size_t k = 0; k < steps.size(); ++k) steps[k] = static_cast<double>(k);
-    losses.layers.push_back(Line{noise_label(run.name), steps, run.exact, {}, {}, colored(run.name)});
+    losses.layers.emplace_back(Line{noise_label(run.name), steps, run.exact, {}, {}, colored(run.name)});
   }
   figure.panels.push_back(losses);
   return figure;

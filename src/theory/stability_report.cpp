@@ -9,7 +9,13 @@
 namespace covnoise::theory {
 namespace {
 
-using namespace plot;
+using plot::Dash;
+using plot::Figure;
+using plot::Line;
+using plot::Panel;
+using plot::Points;
+using plot::Scale;
+using plot::Style;
 using Json = nlohmann::ordered_json;
 
 std::string label(const std::string& noise) { return noise == "identity" ? "I" : noise == "full" ? "√A" : "√diag A"; }
@@ -29,8 +35,8 @@ Panel worst_panel(const StabilityStudy& study) {
   Panel panel =
       time_panel(fmt::format("All {} swaps: the worst (thick), the median (dotted)", study.swapped.size(0)), "H(t)");
   for (const auto& curve : study.curves) {
-    panel.layers.push_back(Line{label(curve.noise), study.times, curve.worst, {}, {}, colored(curve.noise)});
-    panel.layers.push_back(Line{"", study.times, curve.median, {}, {}, colored(curve.noise, Dash::kDotted, 1.4)});
+    panel.layers.emplace_back(Line{label(curve.noise), study.times, curve.worst, {}, {}, colored(curve.noise)});
+    panel.layers.emplace_back(Line{"", study.times, curve.median, {}, {}, colored(curve.noise, Dash::kDotted, 1.4)});
   }
   panel.y.min = 0;
   return panel;
@@ -39,8 +45,8 @@ Panel worst_panel(const StabilityStudy& study) {
 Panel swap_panel(const StabilityStudy& study) {
   Panel panel = time_panel("One swap: exact (line), simulated (marks)", "H(t)");
   for (const auto& curve : study.curves) {
-    panel.layers.push_back(Line{label(curve.noise), study.times, curve.one, {}, {}, colored(curve.noise)});
-    panel.layers.push_back(
+    panel.layers.emplace_back(Line{label(curve.noise), study.times, curve.one, {}, {}, colored(curve.noise)});
+    panel.layers.emplace_back(
         Points{label(curve.noise), study.simulated_times, curve.simulated, {}, colored(curve.noise)});
   }
   panel.y.min = 0;
@@ -50,8 +56,8 @@ Panel swap_panel(const StabilityStudy& study) {
 Panel parts_panel(const StabilityStudy& study) {
   Panel panel = time_panel("The same swap: determinants alone (thick), means alone (dotted)", "H(t)");
   for (const auto& curve : study.curves) {
-    panel.layers.push_back(Line{label(curve.noise), study.times, curve.shape, {}, {}, colored(curve.noise)});
-    panel.layers.push_back(Line{"", study.times, curve.centre, {}, {}, colored(curve.noise, Dash::kDotted, 1.4)});
+    panel.layers.emplace_back(Line{label(curve.noise), study.times, curve.shape, {}, {}, colored(curve.noise)});
+    panel.layers.emplace_back(Line{"", study.times, curve.centre, {}, {}, colored(curve.noise, Dash::kDotted, 1.4)});
   }
   panel.y.min = 0;
   return panel;
@@ -61,7 +67,7 @@ Panel scaled_panel(const StabilityStudy& study) {
   Panel panel = time_panel("Weaker noise λ√A: the worst swap", "H(t)");
   for (const auto& curve : study.scaled) {
     if (curve.noise != "full") continue;
-    panel.layers.push_back(Line{fmt::format("λ = {:g}", curve.lambda), study.times, curve.worst, {}, {}, {}});
+    panel.layers.emplace_back(Line{fmt::format("λ = {:g}", curve.lambda), study.times, curve.worst, {}, {}, {}});
   }
   panel.y.min = 0;
   panel.y.max = 1;
