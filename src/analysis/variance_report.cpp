@@ -58,7 +58,8 @@ Figure variance_figure(const VarianceStudy& study) {
   Figure figure;
   figure.title = fmt::format("Gradient variance of {} on {} after {} steps", study.model, study.data, study.step);
   figure.subtitle = fmt::format(
-      "Small batch {}, large batch {}; {} directions drawn for each regime, error bars are standard errors. Noise that "
+      "Small batch {}, large batch {}; {} large batches and as many examples in small ones, with standard errors. "
+      "Noise that "
       "replaces what the large batch lacks brings every layer back to 1.",
       o.small_batch, o.large_batch, o.samples);
   figure.columns = 1;
@@ -123,7 +124,8 @@ std::string with_error(const Measured& m) {
 
 std::string variance_table(const VarianceStudy& study) {
   std::string text = fmt::format(
-      "{} on {} after {} steps, batches {} and {}, {} directions each\n\n{:<18}{:>18}{:>20}{:>20}{:>20}{:>20}\n",
+      "{} on {} after {} steps, batches {} and {}, {} large ones for each "
+      "regime\n\n{:<18}{:>18}{:>20}{:>20}{:>20}{:>20}\n",
       study.model, study.data, study.step, study.options.small_batch, study.options.large_batch, study.options.samples,
       "regime", "variance, mean", "over sb", "layers", "estimate / actual", "layers");
   for (const auto& regime : study.regimes) {
