@@ -1,8 +1,5 @@
-#include "core/json_file.h"
 #include "covnoise/analysis/frobenius.h"
-#include "covnoise/core/csv.h"
-#include "covnoise/core/file.h"
-#include "covnoise/plot/figure.h"
+#include "plot/study_files.h"
 
 #include <fmt/format.h>
 
@@ -103,12 +100,11 @@ std::string frobenius_table(const FrobeniusStudy& study) {
 }
 
 std::vector<std::filesystem::path> save_study(const FrobeniusStudy& study, const std::filesystem::path& folder) {
-  create_folders(folder);
-  frobenius_csv(study).write(folder / "frobenius.csv");
-  write_json(folder / "frobenius.json", frobenius_json(study));
-  std::vector<std::filesystem::path> paths{folder / "frobenius.csv", folder / "frobenius.json"};
-  for (const auto& path : save_figure(frobenius_figure(study), folder / "frobenius")) paths.push_back(path);
-  return paths;
+  StudyFiles files(folder);
+  files.add("frobenius", frobenius_csv(study));
+  files.add("frobenius", frobenius_json(study));
+  files.add("frobenius", frobenius_figure(study));
+  return files.paths();
 }
 
 }  // namespace covnoise

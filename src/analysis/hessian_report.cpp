@@ -1,8 +1,6 @@
-#include "core/json_file.h"
+#include "core/spread.h"
 #include "covnoise/analysis/hessian_study.h"
-#include "covnoise/core/csv.h"
-#include "covnoise/core/file.h"
-#include "covnoise/plot/figure.h"
+#include "plot/study_files.h"
 
 #include <fmt/format.h>
 
@@ -34,27 +32,13 @@ std::vector<std::string> distinct(const HessianStudy& study,
   return names;
 }
 
-/// Largest eigenvalues of the runs of one network and regime: mean, and the standard deviation over seeds.
-struct SeedGroup {
-  std::int64_t seeds = 0;
-  double mean = std::numeric_limits<double>::quiet_NaN(), deviation = 0;
-};
-
-SeedGroup seed_group(const HessianStudy& study, const std::string& network, const std::string& regime) {
+/// Largest eigenvalues of the runs of one network and regime.
+Spread over_seeds(const HessianStudy& study, const std::string& network, const std::string& regime) {
   std::vector<double> values;
   for (const auto& r : study.results) {
     if (network_name(r) == network && r.regime == regime) values.push_back(r.eigenvalues.values.front());
   }
-  SeedGroup group;
-  group.seeds = static_cast<std::int64_t>(values.size());
-  if (values.empty()) return group;
-  const auto n = static_cast<double>(values.size());
-  double sum = 0, squares = 0;
-  for (const double v : values) sum += v;
-  group.mean = sum / n;
-  for (const double v : values) squares += std::pow(v - group.mean, 2);
-  if (values.size() > 1) group.deviation = std::sqrt(squares / (n - 1));
-  return group;
+  return spread_of(values);
 }
 
 Panel bar_panel(const HessianStudy& study) {
@@ -67,9 +51,9 @@ Panel bar_panel(const HessianStudy& study) {
     Bars bars;
     bars.name = regime;
     for (const auto& network : panel.x.categories) {
-      const auto group = seed_group(study, network, regime);
+      const auto group = over_seeds(study, network, regime);
       bars.values.push_back(group.mean);
-      bars.error.push_back(group.deviation);
+      bars.error.push_back(group.count > 0 ? group.deviation : 0);
     }
     panel.layers.emplace_back(bars);
   }
@@ -200,26 +184,22 @@ std::string hessian_table(const HessianStudy& study) {
   }
   for (const auto& network : distinct(study, network_name)) {
     for (const auto& regime : distinct(study, [](const auto& r) { return r.regime; })) {
-      const auto group = seed_group(study, network, regime);
-      if (group.seeds < 2) continue;
+      const auto group = over_seeds(study, network, regime);
+      if (group.count < 2) continue;
       text += fmt::format("{}, {}: {:.4g} +- {:.2g} (standard deviation over {} runs)\n", network, regime, group.mean,
-                          group.deviation, group.seeds);
+                          group.deviation, group.count);
     }
   }
   return text;
 }
 
 std::vector<std::filesystem::path> save_study(const HessianStudy& study, const std::filesystem::path& folder) {
-  create_folders(folder);
-  hessian_csv(study).write(folder / "hessian.csv");
-  write_json(folder / "hessian.json", hessian_json(study));
-  std::vector<std::filesystem::path> paths{folder / "hessian.csv", folder / "hessian.json"};
-  if (has_density(study)) {
-    spectrum_csv(study).write(folder / "spectrum.csv");
-    paths.push_back(folder / "spectrum.csv");
-  }
-  for (const auto& path : save_figure(hessian_figure(study), folder / "hessian")) paths.push_back(path);
-  return paths;
+  StudyFiles files(folder);
+  files.add("hessian", hessian_csv(study));
+  files.add("hessian", hessian_json(study));
+  if (has_density(study)) files.add("spectrum", spectrum_csv(study));
+  files.add("hessian", hessian_figure(study));
+  return files.paths();
 }
 
 }  // namespace covnoise

@@ -1,15 +1,14 @@
 #include "covnoise/analysis/measured.h"
 
+#include "core/spread.h"
+
 #include <cmath>
 
 namespace covnoise {
 
 Measured mean_of(const std::vector<double>& values) {
-  const auto n = static_cast<double>(values.size());
-  double sum = 0, squares = 0;
-  for (const double v : values) sum += v;
-  for (const double v : values) squares += (v - sum / n) * (v - sum / n);
-  return {sum / n, std::sqrt(squares / (n - 1) / n)};
+  const Spread spread = spread_of(values);
+  return {spread.mean, spread.deviation / std::sqrt(static_cast<double>(spread.count))};
 }
 
 Measured ratio(const Measured& a, const Measured& b) {

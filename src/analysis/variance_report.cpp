@@ -1,8 +1,5 @@
-#include "core/json_file.h"
 #include "covnoise/analysis/variance.h"
-#include "covnoise/core/csv.h"
-#include "covnoise/core/file.h"
-#include "covnoise/plot/figure.h"
+#include "plot/study_files.h"
 
 #include <fmt/format.h>
 
@@ -139,12 +136,11 @@ std::string variance_table(const VarianceStudy& study) {
 }
 
 std::vector<std::filesystem::path> save_study(const VarianceStudy& study, const std::filesystem::path& folder) {
-  create_folders(folder);
-  variance_csv(study).write(folder / "variance.csv");
-  write_json(folder / "variance.json", variance_json(study));
-  std::vector<std::filesystem::path> paths{folder / "variance.csv", folder / "variance.json"};
-  for (const auto& path : save_figure(variance_figure(study), folder / "variance")) paths.push_back(path);
-  return paths;
+  StudyFiles files(folder);
+  files.add("variance", variance_csv(study));
+  files.add("variance", variance_json(study));
+  files.add("variance", variance_figure(study));
+  return files.paths();
 }
 
 }  // namespace covnoise

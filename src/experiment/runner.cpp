@@ -7,9 +7,9 @@
 #include "covnoise/train/checkpoint.h"
 #include "covnoise/train/run_folder.h"
 #include "experiment/child.h"
+#include "train/training_step.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <signal.h>
 
@@ -21,16 +21,13 @@ namespace covnoise {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int kDivergedExitCode = 3;
 constexpr auto kPoll = std::chrono::milliseconds(50);
 
 /// Whether a run needs no more training.
 bool ended(const RunSpec& spec, const fs::path& run) {
   const RunFolder folder{run};
   if (!fs::exists(folder.config())) return false;
-  const auto lines = difference(read_config(folder.config()), spec.config);
-  require(lines.empty(), fmt::format("{} holds a run of another configuration ({}); choose another --out, or remove it",
-                                     run.string(), fmt::join(lines, "; ")));
+  refuse_other_configuration(folder, spec.config);
   if (!fs::exists(folder.metrics())) return false;
   const auto summary = summarize_run(run);
   if (summary.diverged) return true;
@@ -113,7 +110,7 @@ class Queue {
       }
       const std::size_t index = running_[i].index;
       running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
-      if (stopping_ != 0 && *code != 0 && *code != kDivergedExitCode) continue;
+      if (stopping_ != 0 && *code != 0 && *code != kDivergedExit) continue;
       finish(index, *code);
       bar.update(static_cast<std::int64_t>(++done_), results_[index].spec.name);
       if (!bar.enabled()) options_.say(progress_text(index));
@@ -123,7 +120,7 @@ class Queue {
   void finish(std::size_t index, int code) {
     if (code == 128 + SIGINT || code == 128 + SIGTERM) stopping_ = code - 128;  // Ctrl-C reached it before us
     if (stopping_ != 0) return;
-    require(code == 0 || code == kDivergedExitCode,
+    require(code == 0 || code == kDivergedExit,
             fmt::format("the run {} failed: {} (all of it is in {})", results_[index].spec.name,
                         last_line(log_of(index)), log_of(index).string()));
   }

@@ -1,9 +1,7 @@
 #include "covnoise/experiment/sweep.h"
 
-#include "core/json_file.h"
-#include "covnoise/core/csv.h"
-#include "covnoise/core/file.h"
-#include "experiment/spread.h"
+#include "core/spread.h"
+#include "plot/study_files.h"
 
 #include <fmt/format.h>
 
@@ -96,10 +94,10 @@ std::vector<std::filesystem::path> save_sweep(const std::vector<SweepOutcome>& o
                               {"deviation", outcome.deviation},
                               {"test_accuracy", outcome.test_accuracy}});
   }
-  create_folders(folder);
-  table.write(folder / "sweep.csv");
-  write_json(folder / "sweep.json", json);
-  return {folder / "sweep.csv", folder / "sweep.json"};
+  StudyFiles files(folder);
+  files.add("sweep", table);
+  files.add("sweep", json);
+  return files.paths();
 }
 
 }  // namespace covnoise

@@ -1,6 +1,4 @@
-#include "core/json_file.h"
-#include "covnoise/core/csv.h"
-#include "covnoise/core/file.h"
+#include "plot/study_files.h"
 #include "theory/figure_tools.h"
 #include "theory/quadratic_figures.h"
 
@@ -135,21 +133,16 @@ std::string quadratic_table(const QuadraticStudy& study) {
 }
 
 std::vector<std::filesystem::path> save_study(const QuadraticStudy& study, const std::filesystem::path& folder) {
-  create_folders(folder);
-  loss_csv(study).write(folder / "loss.csv");
-  simulated_csv(study).write(folder / "simulated.csv");
-  steps_csv(study).write(folder / "steps.csv");
-  stationary_csv(study).write(folder / "stationary.csv");
-  trajectory_csv(study).write(folder / "trajectories.csv");
-  write_json(folder / "quadratic.json", study_json(study));
-  std::vector<std::filesystem::path> paths;
-  for (const char* name :
-       {"loss.csv", "simulated.csv", "steps.csv", "stationary.csv", "trajectories.csv", "quadratic.json"}) {
-    paths.push_back(folder / name);
-  }
-  for (const auto& path : plot::save_figure(loss_figure(study), folder / "quadratic")) paths.push_back(path);
-  for (const auto& path : plot::save_figure(plane_figure(study), folder / "trajectories")) paths.push_back(path);
-  return paths;
+  StudyFiles files(folder);
+  files.add("loss", loss_csv(study));
+  files.add("simulated", simulated_csv(study));
+  files.add("steps", steps_csv(study));
+  files.add("stationary", stationary_csv(study));
+  files.add("trajectories", trajectory_csv(study));
+  files.add("quadratic", study_json(study));
+  files.add("quadratic", loss_figure(study));
+  files.add("trajectories", plane_figure(study));
+  return files.paths();
 }
 
 }  // namespace covnoise::theory

@@ -1,7 +1,5 @@
-#include "core/json_file.h"
-#include "covnoise/core/csv.h"
-#include "covnoise/core/file.h"
 #include "covnoise/theory/regression.h"
+#include "plot/study_files.h"
 #include "theory/figure_tools.h"
 
 #include <algorithm>
@@ -132,7 +130,6 @@ std::string regression_table(const RegressionStudy& study) {
 }
 
 std::vector<std::filesystem::path> save_study(const RegressionStudy& study, const std::filesystem::path& folder) {
-  create_folders(folder);
   CsvTable table({"cloud", "theta_1", "theta_2"});
   Json json{{"examples", study.options.examples}, {"small_batch", study.options.small_batch},
             {"alpha", study.options.alpha},       {"sigma", study.options.sigma},
@@ -142,11 +139,11 @@ std::vector<std::filesystem::path> save_study(const RegressionStudy& study, cons
     for (std::size_t i = 0; i < x.size(); ++i) table.add(cloud.name, x[i], y[i]);
     json["clouds"].push_back(cloud_json(study, cloud));
   }
-  table.write(folder / "points.csv");
-  write_json(folder / "regression.json", json);
-  std::vector<std::filesystem::path> paths{folder / "points.csv", folder / "regression.json"};
-  for (const auto& path : plot::save_figure(cloud_figure(study), folder / "regression")) paths.push_back(path);
-  return paths;
+  StudyFiles files(folder);
+  files.add("points", table);
+  files.add("regression", json);
+  files.add("regression", cloud_figure(study));
+  return files.paths();
 }
 
 }  // namespace covnoise::theory

@@ -1,7 +1,5 @@
-#include "core/json_file.h"
-#include "covnoise/core/csv.h"
-#include "covnoise/core/file.h"
 #include "covnoise/theory/stability_study.h"
+#include "plot/study_files.h"
 #include "theory/figure_tools.h"
 
 #include <algorithm>
@@ -169,16 +167,13 @@ std::string stability_table(const StabilityStudy& study) {
 }
 
 std::vector<std::filesystem::path> save_study(const StabilityStudy& study, const std::filesystem::path& folder) {
-  create_folders(folder);
-  curves_csv(study).write(folder / "curves.csv");
-  simulated_csv(study).write(folder / "simulated.csv");
-  scaled_csv(study).write(folder / "scaled.csv");
-  write_json(folder / "stability.json", study_json(study));
-  std::vector<std::filesystem::path> paths;
-  for (const char* name : {"curves.csv", "simulated.csv", "scaled.csv", "stability.json"})
-    paths.push_back(folder / name);
-  for (const auto& path : save_figure(stability_figure(study), folder / "stability")) paths.push_back(path);
-  return paths;
+  StudyFiles files(folder);
+  files.add("curves", curves_csv(study));
+  files.add("simulated", simulated_csv(study));
+  files.add("scaled", scaled_csv(study));
+  files.add("stability", study_json(study));
+  files.add("stability", stability_figure(study));
+  return files.paths();
 }
 
 }  // namespace covnoise::theory

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -40,6 +41,12 @@ std::filesystem::path default_run_name(const Config& config) {
   return std::filesystem::path("runs") / fmt::format("{}-{}-{}-s{}", safe_name(config.model),
                                                      safe_name(config.data.name), safe_name(config.regime),
                                                      config.seed);
+}
+
+void refuse_other_configuration(const RunFolder& folder, const Config& here) {
+  const auto lines = difference(read_config(folder.config()), here);
+  require(lines.empty(), fmt::format("{} holds a run of another configuration ({}); choose another --out, or remove it",
+                                     folder.root.string(), fmt::join(lines, "; ")));
 }
 
 RunLock::RunLock(const RunFolder& folder) {

@@ -13,13 +13,6 @@
 namespace covnoise {
 namespace {
 
-void refuse_other_configuration(const RunFolder& folder, const Config& here) {
-  const auto lines = difference(read_config(folder.config()), here);
-  if (lines.empty()) return;
-  throw Error(fmt::format("{} holds a run of another configuration ({}); choose another --out, or remove it",
-                          folder.root.string(), fmt::join(lines, "; ")));
-}
-
 void check_device(const Config& config) {
   if (config.run.device != "cpu") {
     throw Error(

@@ -23,6 +23,9 @@ struct RunFolder {
 /// runs/<model>-<data>-<regime>-s<seed>, with characters that do not belong into a folder's name replaced.
 std::filesystem::path default_run_name(const Config& config);
 
+/// An Error that lists the difference where the folder's config.toml is not of this configuration.
+void refuse_other_configuration(const RunFolder& folder, const Config& here);
+
 /// Keeps other processes from training into the same folder while it lives; the kernel lets go of it when the process
 /// ends, however it ends. A folder that is in use is an Error.
 class RunLock {

@@ -1,4 +1,4 @@
-#include "experiment/spread.h"
+#include "core/spread.h"
 
 #include <fmt/format.h>
 

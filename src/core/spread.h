@@ -5,7 +5,7 @@
 
 namespace covnoise {
 
-/// Mean and standard deviation (divisor n - 1; 0 for one value) over seeds; NaN where there is no value.
+/// Mean and standard deviation (divisor n - 1; 0 for one value) of independent values; NaN where there is no value.
 struct Spread {
   double mean = 0, deviation = 0;
   std::int64_t count = 0;

@@ -1,0 +1,23 @@
+#include "plot/study_files.h"
+
+#include "covnoise/core/file.h"
+
+namespace covnoise {
+
+StudyFiles::StudyFiles(std::filesystem::path folder) : folder_(std::move(folder)) { create_folders(folder_); }
+
+void StudyFiles::add(const std::string& name, const CsvTable& table) {
+  paths_.push_back(folder_ / (name + ".csv"));
+  table.write(paths_.back());
+}
+
+void StudyFiles::add(const std::string& name, const nlohmann::ordered_json& json) {
+  paths_.push_back(folder_ / (name + ".json"));
+  write_file_synced(paths_.back(), json.dump(2) + "\n");
+}
+
+void StudyFiles::add(const std::string& name, const plot::Figure& figure) {
+  for (const auto& path : plot::save_figure(figure, folder_ / name)) paths_.push_back(path);
+}
+
+}  // namespace covnoise
