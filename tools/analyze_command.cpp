@@ -22,7 +22,7 @@ namespace {
 /// What every analysis takes besides its own options.
 struct AnalyzeArguments {
   std::vector<std::string> runs;
-  std::string out, data_dir, mode = "eval";
+  std::string out, data_dir, mode = "eval", device = "cpu";
   std::int64_t step = -1;
   int threads = 0;
 
@@ -36,8 +36,10 @@ struct AnalyzeArguments {
 
 using Arguments = std::shared_ptr<AnalyzeArguments>;
 
+/// The network on the device asked for, in float32 where it was trained with less.
 TrainedModel load(const AnalyzeArguments& arguments, const std::string& run) {
-  auto trained = load_trained(run, Which::kLast, {arguments.data_dir}, warn);
+  auto trained = load_trained(run, Which::kLast, {arguments.data_dir}, warn, arguments.device);
+  if (trained.config.train.precision != "fp64") trained.config.train.precision = "fp32";
   if (arguments.step >= 0) load_step(trained, run, arguments.step);
   return trained;
 }
@@ -48,6 +50,7 @@ void add_common(CLI::App& command, const Arguments& arguments, bool several) {
   command.add_option("--out", arguments->out, "folder for what is written (default: the run's)");
   command.add_option("--data-dir", arguments->data_dir, "where the data sets are");
   command.add_option("--threads", arguments->threads, "0: all processors");
+  command.add_option("--device", arguments->device, "cpu, cuda or cuda:N")->capture_default_str();
 }
 
 void add_step(CLI::App& command, const Arguments& arguments) {
@@ -104,7 +107,7 @@ void frobenius(const AnalyzeArguments& arguments, const FrobeniusOptions& option
   set_threads(arguments.threads);
   const auto out = arguments.folder("");
   create_folders(out);
-  auto trained = load_trained(arguments.run(), Which::kLast, {arguments.data_dir}, warn);
+  auto trained = load(arguments, arguments.runs.front());
   const Split split = make_split(trained.source, trained.config);
   if (steps.empty()) steps = kept_steps(arguments.run());
   FrobeniusStudy study{options, trained.config.model, trained.config.data.name, trained.config.regime, {}};

@@ -13,7 +13,7 @@ namespace covnoise {
 namespace {
 
 struct EvalArguments {
-  std::string run, data_dir, split = "test";
+  std::string run, data_dir, split = "test", device = "cpu";
   int threads = 0;
   bool best = false, json = false;
 };
@@ -28,7 +28,8 @@ Evaluation evaluate_split(TrainedModel& trained, const std::string& name) {
 
 void run_eval(const EvalArguments& arguments) {
   set_threads(arguments.threads);
-  auto trained = load_trained(arguments.run, arguments.best ? Which::kBest : Which::kLast, {arguments.data_dir}, warn);
+  auto trained = load_trained(arguments.run, arguments.best ? Which::kBest : Which::kLast, {arguments.data_dir}, warn,
+                              arguments.device);
   const Evaluation result = evaluate_split(trained, arguments.split);
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"run", arguments.run},     {"step", trained.step},
@@ -53,6 +54,7 @@ void add_eval_command(CLI::App& app) {
   command->add_flag("--best", arguments->best, "the best checkpoint instead of the last");
   command->add_option("--data-dir", arguments->data_dir, "where the data sets are");
   command->add_option("--threads", arguments->threads, "0: all processors");
+  command->add_option("--device", arguments->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_flag("--json", arguments->json, "one JSON object instead of a line for people");
   command->callback([arguments] { run_eval(*arguments); });
 }

@@ -47,7 +47,7 @@ int main() {
   collector.begin(own.needs(step), /*seed=*/0, /*step=*/0);
   collector.add(loader.images(indices, 0), loader.labels(indices));
   const auto statistics = collector.finish();
-  const auto ours = own.draw(statistics, step), theirs = diagonal.draw(statistics, step);
+  const auto ours = own.draw(statistics, step).tensor(), theirs = diagonal.draw(statistics, step).tensor();
   for (const auto& entry : parameters.entries()) {
     const auto rms = [&](const at::Tensor& buffer) {
       return parameters.view(buffer, entry).pow(2).mean().sqrt().item<double>();

@@ -45,12 +45,12 @@ FisherDiagonal fisher_diagonal(Model& model, const Loader& loader, const FisherO
   FisherDiagonal result;
   for (std::int64_t first = 0; first < count; first += slice) {
     const auto indices = torch::arange(first, std::min(count, first + slice));
-    result.loss += collector.add(loader.plain_images(indices), loader.labels(indices)).loss_sum;
+    collector.add(loader.plain_images(indices), loader.labels(indices));
   }
   const auto statistics = collector.finish();
   model.train(training);
   result.examples = count;
-  result.loss /= static_cast<double>(count);
+  result.loss = collector.sums().loss.item<double>() / static_cast<double>(count);
   result.trace = statistics.diagonal.sum(at::kDouble).item<double>();
   result.gradient = named(parameters, statistics.gradient);
   result.diagonal = named(parameters, statistics.diagonal);

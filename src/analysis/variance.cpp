@@ -73,7 +73,7 @@ class Sampler {
       collector_.add(loader.images(slice, sample), loader.labels(slice));
     }
     const Statistics statistics = collector_.finish();
-    const auto noise = injection_.draw(statistics, context);
+    const auto noise = injection_.draw(statistics, context).tensor();
     add(noise.defined() ? statistics.gradient + noise : statistics.gradient.clone());
     add_estimate(statistics);
   }

@@ -29,8 +29,7 @@ template <class T, int kChannels>
 __global__ void __launch_bounds__(kThreads) load_kernel(const __grid_constant__ Augmentation a) {
   extern __shared__ __align__(16) std::uint8_t image[];
   const int channels = kChannels > 0 ? kChannels : a.channels, plane = a.height * a.width, size = channels * plane;
-  const BatchCursor cursor = *a.cursor;
-  const std::int64_t example = a.order[cursor.first + blockIdx.x];
+  const std::int64_t example = a.indices[blockIdx.x];
   const std::uint8_t* source = a.images + example * size;
   if (size % 16 == 0) {
     for (int i = threadIdx.x; i < size / 16; i += kThreads)
@@ -38,8 +37,7 @@ __global__ void __launch_bounds__(kThreads) load_kernel(const __grid_constant__ 
   } else {
     for (int i = threadIdx.x; i < size; i += kThreads) image[i] = source[i];
   }
-  if (threadIdx.x == 0 && a.out_labels) a.out_labels[blockIdx.x] = a.labels[example];
-  const Crop crop = a.augment ? draw_crop({a.seed, Purpose::kAugmentation, cursor.epoch}, example) : Crop{};
+  const Crop crop = a.augment ? draw_crop({a.seed, Purpose::kAugmentation, a.epoch}, example) : Crop{};
   __syncthreads();
 
   struct Place {

@@ -5,29 +5,21 @@
 
 namespace covnoise::cuda {
 
-/// Where the batch stands in the epoch, in device memory: a captured graph replays with whatever stands there.
-struct BatchCursor {
-  std::int64_t first;   ///< the batch is examples order[first] to order[first + examples - 1]
-  std::uint32_t epoch;  ///< counts for the augmentation's stream
-};
-
 constexpr int kMostImageChannels = 4;
 
 /// A batch from a data set in device memory, as data/loader.h makes it: pad by 4 pixels of black, crop at a random
 /// place, mirror with probability 1/2 (words 0, 1, 2 of block `example` of the stream (seed, augmentation, epoch)),
 /// then (pixel / 255 - mean) / std = pixel scale + shift. Channels-last.
 struct Augmentation {
-  const std::uint8_t* images = nullptr;  ///< [examples of the set, C, H, W]
-  const std::int64_t* labels = nullptr;  ///< [examples of the set]
-  const std::int64_t* order = nullptr;   ///< indices into the set
-  const BatchCursor* cursor = nullptr;
+  const std::uint8_t* images = nullptr;   ///< [examples of the set, C, H, W]
+  const std::int64_t* indices = nullptr;  ///< [examples], into the set
+  std::uint32_t epoch = 0;                ///< counts for the augmentation's stream
   int examples = 0, channels = 0, height = 0, width = 0;
   bool augment = true;
   std::uint64_t seed = 0;
   float scale[kMostImageChannels] = {}, shift[kMostImageChannels] = {};  ///< 1 / (255 std) and -mean / std
   Scalar scalar = Scalar::kBFloat16;
-  void* out = nullptr;                 ///< [examples, H, W, C]
-  std::int64_t* out_labels = nullptr;  ///< [examples], or null
+  void* out = nullptr;  ///< [examples, H, W, C]
 };
 void load_batch(const Augmentation& call, cudaStream_t stream);
 

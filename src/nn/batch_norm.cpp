@@ -11,34 +11,32 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The examples' contributions to the gradients of scale and shift [M, C].
-void account(LayerRecord& record, const at::Tensor& dweight, const at::Tensor& dbias) {
-  if (record.request.squares != Squares::kNone) {
-    const std::int64_t group = statistics::examples_per_group(record.request, dweight.size(0));
-    statistics::add_to(record.weight_squares, statistics::sum_of_squares(dweight, group));
-    statistics::add_to(record.bias_squares, statistics::sum_of_squares(dbias, group));
-  }
-  if (record.request.gram) {
-    statistics::add_gram_of(record, dweight);
-    statistics::add_gram_of(record, dbias);
-  }
+// The Gram matrix of the examples' contributions to the gradients of scale and shift [M, C].
+void add_gram(LayerRecord& record, const at::Tensor& d, const at::Tensor& xhat) {
+  statistics::add_gram_of(record, (d * xhat).sum({2, 3}));
+  statistics::add_gram_of(record, d.sum({2, 3}));
 }
 
-variable_list finish(AutogradContext* context, const at::Tensor& dx, const at::Tensor& dweight,
-                     const at::Tensor& dbias) {
-  const auto record = statistics::saved_record(context);
-  if (record && record->request.any()) account(*record, dweight, dbias);
-  return {dx, dweight.sum(0), dbias.sum(0), at::Tensor()};
+// One value for each ghost batch and channel [G, C], for each example of x.
+at::Tensor by_example(const at::Tensor& values, const at::Tensor& x) {
+  return values.repeat_interleave(x.size(0) / values.size(0), 0).unsqueeze(2).unsqueeze(3);
 }
 
 struct TrainingBatchNorm : torch::autograd::Function<TrainingBatchNorm> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const GhostBatchNorm2dImpl& layer) {
-    const std::int64_t ghost_batch = layer.ghost_batch() > 0 ? layer.ghost_batch() : x.size(0);
-    const auto [y, mean, rstd] = ghost_batch_norm(x, weight, bias, layer.running_mean, layer.running_var, ghost_batch,
-                                                  layer.momentum(), layer.eps());
-    context->save_for_backward({x, weight, mean, rstd});
-    context->saved_data["ghost_batch"] = ghost_batch;
+                            const at::Tensor& bias, const statistics::OptionalTensor& residual,
+                            const GhostBatchNorm2dImpl& layer, bool relu) {
+    const GhostNorm norm{layer.ghost_batch() > 0 ? layer.ghost_batch() : x.size(0), layer.momentum(), layer.eps(),
+                         relu};
+    const bool has_residual = residual.has_value();
+    const auto [y, moments] = ghost_batch_norm(x, weight, bias, layer.running_mean, layer.running_var, norm,
+                                               has_residual ? *residual : at::Tensor());
+    // Without a residual a GPU knows from the input where the ReLU was open.
+    const bool keeps_output = relu && (has_residual || !x.is_cuda());
+    context->save_for_backward({x, weight, moments, keeps_output ? y : at::Tensor()});
+    context->saved_data["ghost_batch"] = norm.ghost_batch;
+    context->saved_data["relu"] = relu;
+    context->saved_data["residual"] = has_residual;
     statistics::save_record(context, layer.record());
     return y;
   }
@@ -46,9 +44,29 @@ struct TrainingBatchNorm : torch::autograd::Function<TrainingBatchNorm> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     statistics::refuse_second_derivative("batch normalisation in training mode");
     const auto saved = context->get_saved_variables();
-    const auto [dx, dweight, dbias] = ghost_batch_norm_backward(gradients[0], saved[0], saved[1], saved[2], saved[3],
-                                                                context->saved_data["ghost_batch"].toInt());
-    return finish(context, dx, dweight, dbias);
+    const auto &dy = gradients[0], &x = saved[0], &weight = saved[1], &moments = saved[2], &y = saved[3];
+    GhostNorm norm;
+    norm.ghost_batch = context->saved_data["ghost_batch"].toInt();
+    norm.relu = context->saved_data["relu"].toBool();
+    const bool residual = context->saved_data["residual"].toBool();
+    GhostNormSquares squares;
+    if (const auto record = statistics::saved_record(context); record && record->request.any()) {
+      squares = squares_of(*record, weight, x.size(0));
+      if (record->request.gram) {
+        TORCH_CHECK(!norm.relu || y.defined(), "the Gram matrix of batch normalisation in training mode needs a CPU");
+        add_gram(*record, norm.relu ? at::threshold_backward(dy, y, 0) : dy,
+                 (x - by_example(moments[0], x)) * by_example(moments[1], x));
+      }
+    }
+    const auto result = ghost_batch_norm_backward(dy, x, y, weight, moments, norm, residual, squares);
+    return {result.dx, result.dweight, result.dbias, result.dresidual, at::Tensor(), at::Tensor()};
+  }
+
+  static GhostNormSquares squares_of(LayerRecord& record, const at::Tensor& weight, std::int64_t examples) {
+    if (record.request.squares == Squares::kNone) return {};
+    if (!record.weight_squares.defined()) record.weight_squares = at::zeros_like(weight);
+    if (!record.bias_squares.defined()) record.bias_squares = at::zeros_like(weight);
+    return {record.weight_squares, record.bias_squares, statistics::examples_per_group(record.request, examples)};
   }
 };
 
@@ -67,7 +85,16 @@ struct EvaluationBatchNorm : torch::autograd::Function<EvaluationBatchNorm> {
     const auto channel = [](const at::Tensor& values) { return values.view({1, -1, 1, 1}); };
     const auto xhat = (saved[0] - channel(saved[2])) * channel(saved[3]);
     const auto& dy = gradients[0];
-    return finish(context, dy * channel(saved[1] * saved[3]), (dy * xhat).sum({2, 3}), dy.sum({2, 3}));
+    const auto dweight = (dy * xhat).sum({2, 3}), dbias = dy.sum({2, 3});
+    if (const auto record = statistics::saved_record(context); record && record->request.any()) {
+      if (record->request.squares != Squares::kNone) {
+        const std::int64_t group = statistics::examples_per_group(record->request, dweight.size(0));
+        statistics::add_to(record->weight_squares, statistics::sum_of_squares(dweight, group));
+        statistics::add_to(record->bias_squares, statistics::sum_of_squares(dbias, group));
+      }
+      if (record->request.gram) add_gram(*record, dy, xhat);
+    }
+    return {dy * channel(saved[1] * saved[3]), dweight.sum(0), dbias.sum(0), at::Tensor()};
   }
 };
 
@@ -93,8 +120,20 @@ void GhostBatchNorm2dImpl::set_ghost_batch(std::int64_t ghost_batch) {
 void GhostBatchNorm2dImpl::become_shift() { shift_only_ = true; }
 
 at::Tensor GhostBatchNorm2dImpl::forward(const at::Tensor& x) {
+  if (is_training() && !shift_only_)
+    return TrainingBatchNorm::apply(x, weight, bias, statistics::OptionalTensor(), *this, false);
+  return outside_training(x);
+}
+
+at::Tensor GhostBatchNorm2dImpl::forward_relu(const at::Tensor& x, const at::Tensor& residual) {
+  if (is_training() && !shift_only_)
+    return TrainingBatchNorm::apply(x, weight, bias, statistics::if_defined(residual), *this, true);
+  auto y = outside_training(x);
+  return (residual.defined() ? y.add_(residual) : y).relu_();
+}
+
+at::Tensor GhostBatchNorm2dImpl::outside_training(const at::Tensor& x) const {
   if (shift_only_) return x + bias.view({1, -1, 1, 1});
-  if (is_training()) return TrainingBatchNorm::apply(x, weight, bias, *this);
   if (statistics::wanted(*this)) return EvaluationBatchNorm::apply(x, weight, bias, *this);
   return at::batch_norm(x, weight, bias, running_mean, running_var, false, momentum_, eps_, false);
 }

@@ -1,5 +1,6 @@
 #include "covnoise/nn/conv2d.h"
 
+#include "covnoise/ops/convolution.h"
 #include "covnoise/ops/weight_gradient.h"
 #include "nn/statistics.h"
 #include "nn/unfold.h"
@@ -25,12 +26,13 @@ struct Pass {
 // KFC (Grosse and Martens 2016): A = sum_i sum_t a a^T over patches a, G = sum_i sum_t dz dz^T.
 void add_factors(LayerRecord& record, const Pass& pass) {
   const std::int64_t inputs = pass.weight[0].numel(), outputs = pass.weight.size(0);
-  auto a = at::zeros({inputs, inputs}, pass.x.options()), a_sum = at::zeros({inputs, 1}, pass.x.options());
-  auto g = at::zeros({outputs, outputs}, pass.x.options());
+  const auto options = pass.weight.options();
+  auto a = at::zeros({inputs, inputs}, options), a_sum = at::zeros({inputs, 1}, options);
+  auto g = at::zeros({outputs, outputs}, options);
   for_each_unfolded_block(pass.x, pass.dz, pass.weight.sizes(), [&](std::int64_t begin, std::int64_t end) {
-    const auto patches =
-        unfold(pass.x.slice(0, begin, end), pass.weight.sizes(), pass.geometry).transpose(0, 1).reshape({inputs, -1});
-    const auto dz = pass.dz.slice(0, begin, end).transpose(0, 1).reshape({outputs, -1});
+    const auto x = pass.x.slice(0, begin, end).to(options.dtype());
+    const auto patches = unfold(x, pass.weight.sizes(), pass.geometry).transpose(0, 1).reshape({inputs, -1});
+    const auto dz = pass.dz.slice(0, begin, end).to(options.dtype()).transpose(0, 1).reshape({outputs, -1});
     a.addmm_(patches, patches.t());
     a_sum.add_(patches.sum(1, true));
     g.addmm_(dz, dz.t());
@@ -61,8 +63,8 @@ at::Tensor add_squares(LayerRecord& record, const Pass& pass) {
       conv2d_weight_gradient_squares(pass.x, pass.dz, record.weight_squares, pass.weight.sizes(), geometry.stride,
                                      geometry.padding, geometry.dilation, geometry.groups, group, spatial);
   if (pass.has_bias)
-    statistics::add_to(record.bias_squares,
-                       spatial ? pass.dz.pow(2).sum({0, 2, 3}) : statistics::sum_of_squares(pass.example_dz, group));
+    statistics::add_to(record.bias_squares, spatial ? pass.dz.to(pass.weight.scalar_type()).pow(2).sum({0, 2, 3})
+                                                    : statistics::sum_of_squares(pass.example_dz, group));
   return gradient;
 }
 
@@ -81,17 +83,7 @@ ConvolutionGeometry saved_geometry(AutogradContext* context) {
 
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const statistics::OptionalTensor& bias,
                     const ConvolutionGeometry& geometry) {
-  return at::conv2d(x, weight, bias, geometry.stride, geometry.padding, geometry.dilation, geometry.groups);
-}
-
-/// Gradients of input and weight, those that are wanted.
-std::tuple<at::Tensor, at::Tensor> convolution_gradients(const at::Tensor& dz, const at::Tensor& x,
-                                                         const at::Tensor& weight, const ConvolutionGeometry& geometry,
-                                                         bool input, bool kernel) {
-  const auto result =
-      at::convolution_backward(dz, x, weight, at::OptionalIntArrayRef{}, geometry.stride, geometry.padding,
-                               geometry.dilation, false, {0, 0}, geometry.groups, {input, kernel, false});
-  return {std::get<0>(result), std::get<1>(result)};
+  return convolution(x, weight, bias.has_value() ? *bias : at::Tensor(), geometry);
 }
 
 /// The gradients of a convolution as a differentiable function of (dz, x, weight). LibTorch's own second derivative
@@ -140,7 +132,9 @@ struct PlainConv2d : torch::autograd::Function<PlainConv2d> {
     const auto saved = context->get_saved_variables();
     const bool input = context->needs_input_grad(0);
     auto result = ConvolutionGradients::apply(gradients[0], saved[0], saved[1], saved_geometry(context), input);
-    const auto dbias = context->saved_data["has_bias"].toBool() ? gradients[0].sum({0, 2, 3}) : at::Tensor();
+    const auto dbias = context->saved_data["has_bias"].toBool()
+                           ? gradients[0].sum({0, 2, 3}, false, saved[1].scalar_type())
+                           : at::Tensor();
     return {input ? result[0] : at::Tensor(), result.back(), dbias, at::Tensor()};
   }
 };
@@ -165,11 +159,12 @@ struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     statistics::refuse_second_derivative("Conv2d");
-    auto pass = saved_pass(context, gradients[0].contiguous());
+    auto pass = saved_pass(context, gradients[0]);
+    pass.dz = pass.dz.contiguous(pass.x.suggest_memory_format());
     const auto& geometry = pass.geometry;
     const auto record = statistics::saved_record(context);
     const bool squares = record->request.squares != Squares::kNone;
-    if (pass.has_bias) pass.example_dz = pass.dz.sum({2, 3});
+    if (pass.has_bias) pass.example_dz = pass.dz.sum({2, 3}, false, pass.weight.scalar_type());
     if (record->request.kronecker && geometry.groups == 1) add_factors(*record, pass);
     if (record->request.gram) add_gram(*record, pass);
     const auto [dx, dweight] =

@@ -17,6 +17,9 @@ using torch::autograd::variable_list;
 // The layer's input with the bias as one more input equal to 1.
 at::Tensor with_bias(const at::Tensor& a) { return at::cat({a, at::ones({a.size(0), 1}, a.options())}, 1); }
 
+// A network in low precision has parameters and statistics in float32.
+bool mixed(const at::Tensor& x, const at::Tensor& weight) { return x.scalar_type() != weight.scalar_type(); }
+
 void add_factors(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, bool has_bias) {
   const auto input = has_bias ? with_bias(a) : a;
   statistics::add_to(record.input_factor, input.t().mm(input));
@@ -33,16 +36,19 @@ void add_gram(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, bo
   statistics::add_to(record.fourth_powers, fourth.dot(dz.pow(4).sum(1)));
 }
 
-// Gradient of the weight; what the record asks for goes there.
-at::Tensor account(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, bool has_bias) {
-  const auto& request = record.request;
-  if (request.kronecker) add_factors(record, a, dz, has_bias);
-  if (request.gram) add_gram(record, a, dz, has_bias);
-  if (request.squares == Squares::kNone) return dz.t().mm(a);
-  const std::int64_t group = statistics::examples_per_group(request, a.size(0));
-  if (!record.weight_squares.defined()) record.weight_squares = at::zeros({dz.size(1), a.size(1)}, a.options());
+// What the record asks for besides squares.
+void account(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, const at::Tensor& weight, bool has_bias) {
+  const auto input = a.to(weight.scalar_type()), derivative = dz.to(weight.scalar_type());
+  if (record.request.kronecker) add_factors(record, input, derivative, has_bias);
+  if (record.request.gram) add_gram(record, input, derivative, has_bias);
+}
+
+at::Tensor add_squares(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, const at::Tensor& weight,
+                       bool has_bias) {
+  const std::int64_t group = statistics::examples_per_group(record.request, a.size(0));
+  if (!record.weight_squares.defined()) record.weight_squares = at::zeros_like(weight);
   const auto gradient = linear_weight_gradient_squares(a, dz, record.weight_squares, group);
-  if (has_bias) statistics::add_to(record.bias_squares, statistics::sum_of_squares(dz, group));
+  if (has_bias) statistics::add_to(record.bias_squares, statistics::sum_of_squares(dz.to(weight.scalar_type()), group));
   return gradient;
 }
 
@@ -51,9 +57,11 @@ struct AccountedLinear : torch::autograd::Function<AccountedLinear> {
                             const statistics::OptionalTensor& bias, const statistics::Record& record) {
     context->save_for_backward({x, weight});
     context->saved_data["has_bias"] = bias.has_value();
-    record->positions = 1;
+    if (record) record->positions = 1;
     statistics::save_record(context, record);
-    return at::linear(x, weight, bias);
+    if (!mixed(x, weight)) return at::linear(x, weight, bias);
+    const auto type = x.scalar_type();
+    return at::linear(x, weight.to(type), bias.has_value() ? statistics::OptionalTensor(bias->to(type)) : bias);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -62,9 +70,13 @@ struct AccountedLinear : torch::autograd::Function<AccountedLinear> {
     const auto &x = saved[0], &weight = saved[1], &dz = gradients[0];
     const bool has_bias = context->saved_data["has_bias"].toBool();
     const auto record = statistics::saved_record(context);
-    const auto dweight = record->request.any() ? account(*record, x, dz, has_bias) : dz.t().mm(x);
-    return {context->needs_input_grad(0) ? dz.mm(weight) : at::Tensor(), dweight, has_bias ? dz.sum(0) : at::Tensor(),
-            at::Tensor()};
+    if (record && (record->request.kronecker || record->request.gram)) account(*record, x, dz, weight, has_bias);
+    const bool squares = record && record->request.squares != Squares::kNone;
+    const auto dweight = squares            ? add_squares(*record, x, dz, weight, has_bias)
+                         : mixed(x, weight) ? linear_weight_gradient(x, dz)
+                                            : dz.t().mm(x);
+    return {context->needs_input_grad(0) ? dz.mm(weight.to(x.scalar_type())) : at::Tensor(), dweight,
+            has_bias ? dz.sum(0, false, weight.scalar_type()) : at::Tensor(), at::Tensor()};
   }
 };
 
@@ -82,9 +94,10 @@ LinearImpl::LinearImpl(const torch::nn::LinearOptions& options) {
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& x) {
-  if (!statistics::wanted(*this)) return at::linear(x, weight, bias);
+  const bool wanted = statistics::wanted(*this);
+  if (!wanted && !mixed(x, weight)) return at::linear(x, weight, bias);
   TORCH_CHECK(x.dim() == 2, "Linear accounts for examples of an input [M, in], not ", x.sizes());
-  return AccountedLinear::apply(x, weight, statistics::if_defined(bias), record());
+  return AccountedLinear::apply(x, weight, statistics::if_defined(bias), wanted ? record() : statistics::Record());
 }
 
 }  // namespace covnoise

@@ -1,17 +1,9 @@
 #pragma once
-#include <ATen/core/Tensor.h>
+#include "covnoise/ops/convolution.h"
 
-#include <cstdint>
 #include <functional>
-#include <vector>
 
 namespace covnoise {
-
-/// How a convolution walks over its input; one number for each of the two directions.
-struct ConvolutionGeometry {
-  std::vector<std::int64_t> stride, padding, dilation;
-  std::int64_t groups = 1;
-};
 
 /// The input patches of a convolution: x [M, C, H, W] -> [M, K, T], K = C kernel kernel, T output positions.
 at::Tensor unfold(const at::Tensor& x, at::IntArrayRef weight_sizes, const ConvolutionGeometry& geometry);

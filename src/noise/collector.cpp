@@ -10,32 +10,16 @@
 #include <cmath>
 
 namespace covnoise {
-namespace {
-
-/// Elements [first, first + n) of what `fill` puts into a tensor of first + n: what is drawn for an example depends on
-/// its place in the large batch, not on the slice it comes in.
-template <class Fill>
-at::Tensor drawn(std::int64_t first, std::int64_t n, const at::TensorOptions& options, const Fill& fill) {
-  auto all = at::empty({first + n}, options.device(at::kCPU));
-  fill(all);
-  return all.narrow(0, first, n).to(options.device());
-}
-
-}  // namespace
-
 Collector::Collector(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options)
     : module_(module), forward_(std::move(forward)), parameters_(parameters), options_(std::move(options)) {}
 
 void Collector::begin(const Needs& needs, std::uint64_t seed, std::uint32_t step) {
   needs_ = needs;
-  signs_ = {seed, Purpose::kSigns, step};
-  labels_ = {seed, Purpose::kLabels, step};
+  signs_.stream = {seed, Purpose::kSigns, step};
+  labels_.stream = {seed, Purpose::kLabels, step};
+  if (signs_.values.defined()) fill_signs(signs_.values, signs_.stream);
+  if (labels_.values.defined()) fill_uniform(labels_.values, labels_.stream);
   examples_ = 0;
-  parameters_.gradient().zero_();
-  if (needs.extra != ExtraBackward::kNone) {
-    if (!draw_.defined()) draw_ = parameters_.zeros();
-    draw_.zero_();
-  }
   if (needs.squares != Squares::kNone || needs.kronecker) {
     if (!recorder_) recorder_.emplace(module_, parameters_);
     check_accounted(needs);
@@ -60,7 +44,22 @@ void Collector::check_accounted(const Needs& needs) const {
   }
 }
 
-Collector::Slice Collector::add(const at::Tensor& images, const at::Tensor& labels) {
+void Collector::start_sums() {
+  const torch::NoGradGuard no_grad;
+  parameters_.gradient().zero_();
+  if (!sums_.loss.defined()) {
+    const auto options = parameters_.values().options();
+    sums_ = {at::zeros({}, options.dtype(at::kDouble)), at::zeros({}, options.dtype(at::kLong))};
+  }
+  sums_.loss.zero_();
+  sums_.correct.zero_();
+  if (needs_.extra == ExtraBackward::kNone) return;
+  if (!draw_.defined()) draw_ = parameters_.zeros();
+  draw_.zero_();
+}
+
+void Collector::add(const at::Tensor& images, const at::Tensor& labels) {
+  if (examples_ == 0) start_sums();
   const bool statistics = needs_.squares != Squares::kNone || needs_.kronecker;
   const bool of_model = statistics && needs_.labels == Labels::kModel;
   const bool extra = needs_.extra != ExtraBackward::kNone;
@@ -78,14 +77,23 @@ Collector::Slice Collector::add(const at::Tensor& images, const at::Tensor& labe
   if (extra) draw_backward(logits, losses);
   examples_ += images.size(0);
   const torch::NoGradGuard no_grad;
-  return {losses.sum(at::kDouble).item<double>(), logits.argmax(1).eq(labels).sum().item<std::int64_t>()};
+  sums_.loss.add_(losses.sum(at::kDouble));
+  sums_.correct.add_(logits.argmax(1).eq(labels).sum());
+}
+
+template <class Fill>
+at::Tensor Collector::next_of(Drawn& drawn, std::int64_t n, const at::TensorOptions& options, const Fill& fill) const {
+  if (!drawn.values.defined() || drawn.values.numel() < examples_ + n) {
+    drawn.values = at::empty({examples_ + n}, options);
+    fill(drawn.values, drawn.stream);
+  }
+  return drawn.values.narrow(0, examples_, n);
 }
 
 /// Losses of labels drawn from the model: the label whose slice of the cumulated probabilities holds a uniform number.
-at::Tensor Collector::sampled_losses(const at::Tensor& logits) const {
+at::Tensor Collector::sampled_losses(const at::Tensor& logits) {
   const auto probabilities = torch::softmax(logits.detach().to(at::kDouble), 1).cumsum(1);
-  const auto u =
-      drawn(examples_, logits.size(0), probabilities.options(), [&](at::Tensor& all) { fill_uniform(all, labels_); });
+  const auto u = next_of(labels_, logits.size(0), probabilities.options(), fill_uniform);
   const auto labels = probabilities.lt(u.unsqueeze(1)).sum(1).clamp_max(logits.size(1) - 1);
   return cross_entropy_losses(logits, labels);
 }
@@ -93,9 +101,8 @@ at::Tensor Collector::sampled_losses(const at::Tensor& logits) const {
 void Collector::draw_backward(const at::Tensor& logits, const at::Tensor& losses) {
   const bool sampled = needs_.extra == ExtraBackward::kSampledLabels;
   const auto target = sampled ? sampled_losses(logits) : losses;
-  const auto signs =
-      sampled ? torch::ones_like(target)
-              : drawn(examples_, target.size(0), target.options(), [&](at::Tensor& all) { fill_signs(all, signs_); });
+  const auto signs = sampled ? torch::ones_like(target)
+                             : next_of(signs_, target.size(0), target.options().requires_grad(false), fill_signs);
   const auto gradients = torch::autograd::grad({target}, module_.parameters(), {signs});
   const torch::NoGradGuard no_grad;
   const auto views = parameters_.views(draw_);

@@ -15,6 +15,7 @@ class DiagonalFisher final : public NoiseStructure {
     fill_normal_of_variance(noise, statistics.diagonal, stream);
     return noise;
   }
+  at::Tensor variance(const Statistics& statistics) const override { return statistics.diagonal; }
 
  private:
   Needs needs_;

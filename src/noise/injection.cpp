@@ -60,21 +60,24 @@ Needs Injection::needs(const StepContext& context) const {
   return structure_->needs();
 }
 
-at::Tensor Injection::draw(const Statistics& statistics, const StepContext& context) {
-  const double factor = scale(context);
-  if (factor == 0) {
+StepNoise Injection::draw(const Statistics& statistics, const StepContext& context) {
+  StepNoise noise;
+  noise.scale = scale(context);
+  if (noise.scale == 0) {
     kept_.reset();
-    return {};
+    return noise;
   }
   if (refreshes(context)) {
     kept_ = statistics;
     structure_->prepare(*kept_);
   }
   kept_->gradient = statistics.gradient;
-  const RandomStream stream{context.seed, Purpose::kNoise, static_cast<std::uint32_t>(context.step)};
-  auto noise = structure_->sample(*kept_, stream);
-  noise = noise.is_same(kept_->draw) ? noise.mul(factor) : noise.mul_(factor);
-  statistics.parameters->clear_gaps(noise);
+  noise.stream = {context.seed, Purpose::kNoise, static_cast<std::uint32_t>(context.step)};
+  noise.variance = structure_->variance(*kept_);
+  if (noise.variance.defined()) return noise;
+  const auto sample = structure_->sample(*kept_, noise.stream);
+  noise.values = sample.is_same(kept_->draw) ? sample.mul(noise.scale) : sample.mul_(noise.scale);
+  statistics.parameters->clear_gaps(noise.values);
   return noise;
 }
 
@@ -109,7 +112,7 @@ void Injection::load_state(const std::vector<std::pair<std::string, at::Tensor>>
   statistics.parameters = &parameters;
   const auto find = [&](const std::string& name) {
     for (const auto& item : state) {
-      if (item.first == name) return item.second;
+      if (item.first == name) return item.second.to(parameters.values().device());
     }
     return at::Tensor();
   };

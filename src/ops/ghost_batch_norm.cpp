@@ -13,7 +13,10 @@
 namespace covnoise {
 namespace {
 
+using OptionalTensor = c10::optional<at::Tensor>;
+using Normalised = std::tuple<at::Tensor, at::Tensor>;
 using Tensors3 = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 const ghost_norm::KernelTable& kernel_table() {
   static const ghost_norm::KernelTable& table =
@@ -84,9 +87,9 @@ void update_running(at::Tensor& running, const std::vector<double>& values, doub
   if (!contiguous.is_same(running)) running.copy_(contiguous);
 }
 
-Tensors3 forward_cpu(const at::Tensor& x_any, const at::Tensor& weight_any, const at::Tensor& bias_any,
-                     at::Tensor running_mean, at::Tensor running_var, std::int64_t ghost_batch, double momentum,
-                     double eps) {
+Normalised forward_cpu(const at::Tensor& x_any, const OptionalTensor& residual, const at::Tensor& weight_any,
+                       const at::Tensor& bias_any, at::Tensor running_mean, at::Tensor running_var,
+                       std::int64_t ghost_batch, double momentum, double eps, bool relu) {
   const auto shape = checked_shape(x_any, ghost_batch);
   const std::int64_t ghosts = x_any.size(0) / ghost_batch, channels = shape.channels;
   check_like(weight_any, x_any, {channels}, "weight");
@@ -95,7 +98,7 @@ Tensors3 forward_cpu(const at::Tensor& x_any, const at::Tensor& weight_any, cons
   check_like(running_var, x_any, {channels}, "running_var");
   const auto x = x_any.contiguous(), weight = weight_any.contiguous(), bias = bias_any.contiguous();
   auto y = at::empty_like(x);
-  auto mean = at::empty({ghosts, channels}, x.options()), rstd = at::empty_like(mean);
+  auto statistics = at::empty({2, ghosts, channels}, x.options()), mean = statistics[0], rstd = statistics[1];
   std::vector<double> means(static_cast<std::size_t>(mean.numel())), variances(means.size());
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "ghost_batch_norm", [&] {
     const ghost_norm::Forward<scalar_t> all{x.data_ptr<scalar_t>(),
@@ -118,19 +121,21 @@ Tensors3 forward_cpu(const at::Tensor& x_any, const at::Tensor& weight_any, cons
     update_running<scalar_t>(running_mean, means, momentum);
     update_running<scalar_t>(running_var, variances, momentum);
   });
-  return {y, mean, rstd};
+  if (residual.has_value()) y.add_(*residual);
+  if (relu) y.relu_();
+  return {y, statistics};
 }
 
-Tensors3 backward_cpu(const at::Tensor& dy_any, const at::Tensor& x_any, const at::Tensor& weight_any,
-                      const at::Tensor& mean_any, const at::Tensor& rstd_any, std::int64_t ghost_batch) {
+/// dx, and each example's contribution to the gradients of weight and bias [M, C].
+Tensors3 backward_by_example(const at::Tensor& dy_any, const at::Tensor& x_any, const at::Tensor& weight_any,
+                             const at::Tensor& statistics, std::int64_t ghost_batch) {
   const auto shape = checked_shape(x_any, ghost_batch);
   const std::int64_t examples = x_any.size(0), ghosts = examples / ghost_batch, channels = shape.channels;
   check_like(dy_any, x_any, x_any.sizes(), "the gradient");
   check_like(weight_any, x_any, {channels}, "weight");
-  check_like(mean_any, x_any, {ghosts, channels}, "mean");
-  check_like(rstd_any, x_any, {ghosts, channels}, "rstd");
+  check_like(statistics, x_any, {2, ghosts, channels}, "statistics");
   const auto dy = dy_any.contiguous(), x = x_any.contiguous(), weight = weight_any.contiguous();
-  const auto mean = mean_any.contiguous(), rstd = rstd_any.contiguous();
+  const auto mean = statistics[0].contiguous(), rstd = statistics[1].contiguous();
   auto dx = at::empty_like(x);
   auto dweight = at::empty({examples, channels}, x.options()), dbias = at::empty_like(dweight);
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "ghost_batch_norm_backward", [&] {
@@ -149,31 +154,65 @@ Tensors3 backward_cpu(const at::Tensor& dy_any, const at::Tensor& x_any, const a
   return {dx, dweight, dbias};
 }
 
-}  // namespace
-
-Tensors3 ghost_batch_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                          at::Tensor running_mean, at::Tensor running_var, std::int64_t ghost_batch, double momentum,
-                          double eps) {
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("covnoise::ghost_batch_norm", "").typed<decltype(forward_cpu)>();
-  return op.call(x, weight, bias, running_mean, running_var, ghost_batch, momentum, eps);
+/// Adds the sum over groups of squared sums over the group's examples.
+void add_squares(const OptionalTensor& squares, const at::Tensor& by_example, std::int64_t examples_per_group) {
+  if (!squares.has_value()) return;
+  TORCH_CHECK(examples_per_group > 0 && by_example.size(0) % examples_per_group == 0,
+              "ghost batch normalisation: ", by_example.size(0), " examples are not a whole number of groups of ",
+              examples_per_group);
+  const auto groups =
+      examples_per_group == 1 ? by_example : by_example.view({-1, examples_per_group, by_example.size(1)}).sum(1);
+  at::Tensor(*squares).add_(groups.pow(2).sum(0));
 }
 
-Tensors3 ghost_batch_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
-                                   const at::Tensor& mean, const at::Tensor& rstd, std::int64_t ghost_batch) {
+Gradients backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalTensor& y, const at::Tensor& weight,
+                       const at::Tensor& statistics, std::int64_t ghost_batch, bool relu, bool residual,
+                       const OptionalTensor& weight_squares, const OptionalTensor& bias_squares,
+                       std::int64_t examples_per_group) {
+  TORCH_CHECK(!relu || y.has_value(), "the backward of ghost batch normalisation with a ReLU needs its output");
+  const auto d = relu ? at::threshold_backward(dy, *y, 0) : dy;
+  const auto [dx, dweight, dbias] = backward_by_example(d, x, weight, statistics, ghost_batch);
+  add_squares(weight_squares, dweight, examples_per_group);
+  add_squares(bias_squares, dbias, examples_per_group);
+  return {dx, !residual ? at::Tensor() : relu ? d : d.clone(), dweight.sum(0), dbias.sum(0)};
+}
+
+OptionalTensor if_defined(const at::Tensor& tensor) {
+  return tensor.defined() ? OptionalTensor(tensor) : OptionalTensor();
+}
+
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor> ghost_batch_norm(const at::Tensor& x, const at::Tensor& weight,
+                                                    const at::Tensor& bias, at::Tensor running_mean,
+                                                    at::Tensor running_var, const GhostNorm& norm,
+                                                    const at::Tensor& residual) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("covnoise::ghost_batch_norm", "").typed<decltype(forward_cpu)>();
+  return op.call(x, if_defined(residual), weight, bias, running_mean, running_var, norm.ghost_batch, norm.momentum,
+                 norm.eps, norm.relu);
+}
+
+GhostNormGradients ghost_batch_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& y,
+                                             const at::Tensor& weight, const at::Tensor& statistics,
+                                             const GhostNorm& norm, bool residual, const GhostNormSquares& squares) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("covnoise::ghost_batch_norm_backward", "")
                              .typed<decltype(backward_cpu)>();
-  return op.call(dy, x, weight, mean, rstd, ghost_batch);
+  auto [dx, dresidual, dweight, dbias] =
+      op.call(dy, x, if_defined(y), weight, statistics, norm.ghost_batch, norm.relu, residual,
+              if_defined(squares.weight), if_defined(squares.bias), squares.examples_per_group);
+  return {dx, dresidual, dweight, dbias};
 }
 
 TORCH_LIBRARY_FRAGMENT(covnoise, m) {
   m.def(
-      "ghost_batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor(a!) running_mean, Tensor(b!) running_var, "
-      "int ghost_batch, float momentum, float eps) -> (Tensor, Tensor, Tensor)");
+      "ghost_batch_norm(Tensor x, Tensor? residual, Tensor weight, Tensor bias, Tensor(a!) running_mean, "
+      "Tensor(b!) running_var, int ghost_batch, float momentum, float eps, bool relu) -> (Tensor, Tensor)");
   m.def(
-      "ghost_batch_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor mean, Tensor rstd, int ghost_batch)"
-      " -> (Tensor, Tensor, Tensor)");
+      "ghost_batch_norm_backward(Tensor dy, Tensor x, Tensor? y, Tensor weight, Tensor statistics, int ghost_batch, "
+      "bool relu, bool residual, Tensor(a!)? weight_squares, Tensor(b!)? bias_squares, int examples_per_group)"
+      " -> (Tensor, Tensor, Tensor, Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(covnoise, CPU, m) {

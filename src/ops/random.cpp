@@ -4,6 +4,8 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +18,7 @@ constexpr std::int64_t kChunk = 4096;  // a multiple of 4: threads share no bloc
 /// Calls fill(begin, end) over the elements of `out` in parallel, on chunks that do not depend on the threads.
 template <class Fill>
 void for_chunks(const at::Tensor& out, const Fill& fill) {
-  TORCH_CHECK(out.is_contiguous() && out.device().is_cpu(), "random fill needs a contiguous tensor on the CPU");
+  TORCH_CHECK(out.is_contiguous(), "random numbers fill contiguous tensors");
   const std::int64_t n = out.numel();
   at::parallel_for(0, (n + kChunk - 1) / kChunk, 4, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t c = first; c < last; ++c) fill(c * kChunk, std::min(n, (c + 1) * kChunk));
@@ -52,27 +54,67 @@ void transform_normals(at::Tensor& out, const RandomStream& stream, const Functi
   });
 }
 
-}  // namespace
+enum class Distribution : std::int64_t { kNormal, kSigns, kUniform };  // as the operator numbers them
 
-void fill_normal(at::Tensor out, const RandomStream& stream) {
-  transform_normals(out, stream, [](auto normal, std::int64_t) { return normal; });
+RandomStream stream_of(std::int64_t seed, std::int64_t purpose, std::int64_t step) {
+  return {static_cast<std::uint64_t>(seed), static_cast<Purpose>(purpose), static_cast<std::uint32_t>(step)};
 }
 
-void fill_normal_of_variance(at::Tensor out, const at::Tensor& variance, const RandomStream& stream) {
-  TORCH_CHECK(variance.is_contiguous() && variance.numel() == out.numel() &&
-                  variance.scalar_type() == out.scalar_type() && variance.device().is_cpu(),
-              "variances must be contiguous, on the CPU, and of the size and type of what they are for");
+void fill_cpu(at::Tensor out, std::int64_t distribution, std::int64_t seed, std::int64_t purpose, std::int64_t step) {
+  const RandomStream stream = stream_of(seed, purpose, step);
+  switch (static_cast<Distribution>(distribution)) {
+    case Distribution::kNormal:
+      return transform_normals(out, stream, [](auto normal, std::int64_t) { return normal; });
+    case Distribution::kSigns:
+      return fill_words(out, stream, [](std::uint32_t word) { return (word >> 31) != 0 ? 1.0f : -1.0f; });
+    case Distribution::kUniform:
+      return fill_words(out, stream, uniform_open);
+  }
+}
+
+void fill_of_variance_cpu(at::Tensor out, const at::Tensor& variance, std::int64_t seed, std::int64_t purpose,
+                          std::int64_t step) {
+  TORCH_CHECK(
+      variance.is_contiguous() && variance.numel() == out.numel() && variance.scalar_type() == out.scalar_type(),
+      "variances must be contiguous, and of the size and type of what they are for");
   AT_DISPATCH_FLOATING_TYPES(out.scalar_type(), "fill_normal_of_variance", [&] {
     const auto* v = variance.data_ptr<scalar_t>();
-    transform_normals(out, stream,
+    transform_normals(out, stream_of(seed, purpose, step),
                       [v](auto normal, std::int64_t i) { return static_cast<scalar_t>(std::sqrt(v[i]) * normal); });
   });
 }
 
-void fill_signs(at::Tensor out, const RandomStream& stream) {
-  fill_words(out, stream, [](std::uint32_t word) { return (word >> 31) != 0 ? 1.0f : -1.0f; });
+void fill(const at::Tensor& out, Distribution distribution, const RandomStream& stream) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("covnoise::fill_random", "").typed<decltype(fill_cpu)>();
+  op.call(out, static_cast<std::int64_t>(distribution), static_cast<std::int64_t>(stream.seed),
+          static_cast<std::int64_t>(stream.purpose), stream.step);
 }
 
-void fill_uniform(at::Tensor out, const RandomStream& stream) { fill_words(out, stream, uniform_open); }
+}  // namespace
+
+void fill_normal(at::Tensor out, const RandomStream& stream) { fill(out, Distribution::kNormal, stream); }
+
+void fill_normal_of_variance(at::Tensor out, const at::Tensor& variance, const RandomStream& stream) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("covnoise::fill_normal_of_variance", "")
+                             .typed<decltype(fill_of_variance_cpu)>();
+  op.call(out, variance, static_cast<std::int64_t>(stream.seed), static_cast<std::int64_t>(stream.purpose),
+          stream.step);
+}
+
+void fill_signs(at::Tensor out, const RandomStream& stream) { fill(out, Distribution::kSigns, stream); }
+
+void fill_uniform(at::Tensor out, const RandomStream& stream) { fill(out, Distribution::kUniform, stream); }
+
+TORCH_LIBRARY_FRAGMENT(covnoise, m) {
+  m.def("fill_random(Tensor(a!) out, int distribution, int seed, int purpose, int step) -> ()");
+  m.def("fill_normal_of_variance(Tensor(a!) out, Tensor variance, int seed, int purpose, int step) -> ()");
+}
+
+TORCH_LIBRARY_IMPL(covnoise, CPU, m) {
+  m.impl("fill_random", fill_cpu);
+  m.impl("fill_normal_of_variance", fill_of_variance_cpu);
+}
 
 }  // namespace covnoise

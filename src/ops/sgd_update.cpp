@@ -1,54 +1,138 @@
 #include "covnoise/ops/sgd_update.h"
 
+#include "covnoise/ops/random.h"
+#include "ops/random_kernel.h"
+
+#include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cmath>
 
 namespace covnoise {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 15;
+using OptionalTensor = c10::optional<at::Tensor>;
 
-/// The update of elements [begin, end); what a rule leaves out is known at compile time, so that the loop is a vector
-/// one.
+constexpr std::int64_t kGrain = 1 << 15, kNoiseChunk = 4096;  // the latter a multiple of 4, for the stream's blocks
+
+template <typename T>
+struct Buffers {
+  T* values;
+  const T* gradient;
+  T* momentum;
+};
+
+/// The numbers of an update in the type of its buffers.
+template <typename T>
+struct Rule {
+  T lr, mu, decay, clip, in_gradient, in_update;
+};
+
+/// The update of elements [begin, end), noise[0] being that of `begin`; what a rule leaves out is known at compile
+/// time, so that the loop is a vector one.
 template <typename T, bool kMomentum, bool kNesterov>
-void update_range(std::int64_t begin, std::int64_t end, T* values, const T* gradient, T* momentum, const T* noise,
-                  const SgdUpdate& u) {
-  const T lr = static_cast<T>(u.lr), mu = static_cast<T>(u.momentum), decay = static_cast<T>(u.weight_decay);
-  const T factor = static_cast<T>(u.gradient_factor);
-  const T in_gradient = u.noise_in_gradient ? 1 : 0, in_update = u.noise_in_gradient ? 0 : 1;
+void update_range(std::int64_t begin, std::int64_t end, const Buffers<T>& at, const T* noise, const Rule<T>& rule) {
   for (std::int64_t i = begin; i < end; ++i) {
-    const T n = noise ? noise[i] : T(0);
-    const T d = factor * gradient[i] + in_gradient * n + decay * values[i];
+    const T n = noise ? noise[i - begin] : T(0);
+    const T d = rule.clip * at.gradient[i] + rule.in_gradient * n + rule.decay * at.values[i];
     T direction = d;
     if (kMomentum) {
-      const T b = mu * momentum[i] + d;
-      momentum[i] = b;
-      direction = kNesterov ? d + mu * b : b;
+      const T b = rule.mu * at.momentum[i] + d;
+      at.momentum[i] = b;
+      direction = kNesterov ? d + rule.mu * b : b;
     }
-    values[i] -= lr * (direction + in_update * n);
+    at.values[i] -= rule.lr * (direction + rule.in_update * n);
   }
+}
+
+/// Noise by its variance, a chunk at a time that stays in the cache.
+template <typename T, class Range>
+void update_drawing(std::int64_t size, const T* variance, T scale, const RandomStream& stream, const Range& range) {
+  at::parallel_for(0, (size + kNoiseChunk - 1) / kNoiseChunk, 8, [&](std::int64_t first, std::int64_t last) {
+    float normal[kNoiseChunk];
+    T noise[kNoiseChunk];
+    for (std::int64_t c = first; c < last; ++c) {
+      const std::int64_t begin = c * kNoiseChunk, end = std::min(size, begin + kNoiseChunk);
+      normals(stream, begin, end, normal);
+      for (std::int64_t i = begin; i < end; ++i)
+        noise[i - begin] = static_cast<T>(std::sqrt(variance[i]) * static_cast<T>(normal[i - begin])) * scale;
+      range(begin, end, noise);
+    }
+  });
+}
+
+void check_buffer(const OptionalTensor& buffer, const at::Tensor& values) {
+  TORCH_CHECK(
+      !buffer.has_value() || (buffer->is_contiguous() && buffer->numel() == values.numel() &&
+                              buffer->scalar_type() == values.scalar_type() && buffer->device() == values.device()),
+      "the update needs contiguous buffers of one size, type and device");
+}
+
+void update_cpu(at::Tensor values, const at::Tensor& gradient, at::Tensor momentum, const OptionalTensor& noise,
+                const OptionalTensor& variance, double noise_scale, std::int64_t seed, std::int64_t step, double lr,
+                double mu, double weight_decay, const OptionalTensor& clip, bool nesterov, bool noise_in_gradient) {
+  for (const auto& buffer : {OptionalTensor(gradient), OptionalTensor(momentum), noise, variance})
+    check_buffer(buffer, values);
+  AT_DISPATCH_FLOATING_TYPES(values.scalar_type(), "covnoise sgd update", [&] {
+    using T = scalar_t;
+    const Buffers<T> buffers{values.data_ptr<T>(), gradient.data_ptr<T>(), momentum.data_ptr<T>()};
+    const Rule<T> rule{static_cast<T>(lr),
+                       static_cast<T>(mu),
+                       static_cast<T>(weight_decay),
+                       clip.has_value() ? clip->item<T>() : T(1),
+                       noise_in_gradient ? T(1) : T(0),
+                       noise_in_gradient ? T(0) : T(1)};
+    const auto range = mu == 0    ? update_range<T, false, false>
+                       : nesterov ? update_range<T, true, true>
+                                  : update_range<T, true, false>;
+    if (variance.has_value()) {
+      const RandomStream stream{static_cast<std::uint64_t>(seed), Purpose::kNoise, static_cast<std::uint32_t>(step)};
+      update_drawing(values.numel(), variance->data_ptr<T>(), static_cast<T>(noise_scale), stream,
+                     [&](std::int64_t begin, std::int64_t end, const T* n) { range(begin, end, buffers, n, rule); });
+      return;
+    }
+    const T* given = noise.has_value() ? noise->data_ptr<T>() : nullptr;
+    at::parallel_for(0, values.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      range(begin, end, buffers, given ? given + begin : nullptr, rule);
+    });
+  });
+}
+
+OptionalTensor if_there(const at::Tensor& tensor) {
+  return tensor.defined() ? OptionalTensor(tensor) : OptionalTensor();
 }
 
 }  // namespace
 
-void sgd_update(at::Tensor& values, const at::Tensor& gradient, at::Tensor& momentum, const at::Tensor& noise,
-                const SgdUpdate& update) {
-  for (const at::Tensor* other : {&gradient, static_cast<const at::Tensor*>(&momentum), &noise}) {
-    TORCH_CHECK(!other->defined() || (other->is_contiguous() && other->numel() == values.numel() &&
-                                      other->scalar_type() == values.scalar_type() && other->device().is_cpu()),
-                "the update needs contiguous buffers of one size and type on the CPU");
-  }
-  AT_DISPATCH_FLOATING_TYPES(values.scalar_type(), "covnoise sgd update", [&] {
-    auto* theta = values.data_ptr<scalar_t>();
-    auto* buffer = momentum.data_ptr<scalar_t>();
-    const auto* g = gradient.data_ptr<scalar_t>();
-    const auto* n = noise.defined() ? noise.data_ptr<scalar_t>() : nullptr;
-    const auto range = update.momentum == 0 ? update_range<scalar_t, false, false>
-                       : update.nesterov    ? update_range<scalar_t, true, true>
-                                            : update_range<scalar_t, true, false>;
-    at::parallel_for(0, values.numel(), kGrain,
-                     [&](std::int64_t begin, std::int64_t end) { range(begin, end, theta, g, buffer, n, update); });
-  });
+at::Tensor StepNoise::tensor() const {
+  if (!variance.defined()) return values;
+  auto noise = at::empty_like(variance);
+  fill_normal_of_variance(noise, variance, stream);
+  return noise.mul_(scale);
 }
+
+void sgd_update(at::Tensor& values, const at::Tensor& gradient, at::Tensor& momentum, const StepNoise& noise,
+                const SgdUpdate& update) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("covnoise::sgd_update", "").typed<decltype(update_cpu)>();
+  TORCH_CHECK(!noise.variance.defined() || noise.stream.purpose == Purpose::kNoise,
+              "noise by its variance is drawn from a stream for noise");
+  op.call(values, gradient, momentum, if_there(noise.values), if_there(noise.variance), noise.scale,
+          static_cast<std::int64_t>(noise.stream.seed), noise.stream.step, update.lr, update.momentum,
+          update.weight_decay, if_there(update.clip), update.nesterov, update.noise_in_gradient);
+}
+
+TORCH_LIBRARY_FRAGMENT(covnoise, m) {
+  m.def(
+      "sgd_update(Tensor(a!) values, Tensor gradient, Tensor(b!) momentum, Tensor? noise, Tensor? variance, "
+      "float noise_scale, int seed, int step, float lr, float mu, float weight_decay, Tensor? clip, bool nesterov, "
+      "bool noise_in_gradient) -> ()");
+}
+
+TORCH_LIBRARY_IMPL(covnoise, CPU, m) { m.impl("sgd_update", update_cpu); }
 
 }  // namespace covnoise

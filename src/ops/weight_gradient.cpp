@@ -103,6 +103,10 @@ at::Tensor linear_cpu(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squ
       .squeeze(2);
 }
 
+at::Tensor linear_gradient_cpu(const at::Tensor& a, const at::Tensor& dz) {
+  return dz.to(at::kFloat).t().mm(a.to(at::kFloat));
+}
+
 }  // namespace
 
 at::Tensor conv2d_weight_gradient_squares(const at::Tensor& x, const at::Tensor& dz, at::Tensor& squares,
@@ -123,16 +127,25 @@ at::Tensor linear_weight_gradient_squares(const at::Tensor& a, const at::Tensor&
   return op.call(a, dz, squares, examples_per_group);
 }
 
+at::Tensor linear_weight_gradient(const at::Tensor& a, const at::Tensor& dz) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("covnoise::linear_weight_gradient", "")
+                             .typed<decltype(linear_gradient_cpu)>();
+  return op.call(a, dz);
+}
+
 TORCH_LIBRARY_FRAGMENT(covnoise, m) {
   m.def(
       "conv2d_weight_gradient_squares(Tensor x, Tensor dz, Tensor(a!) squares, int[] weight_sizes, int[] stride, "
       "int[] padding, int[] dilation, int groups, int examples_per_group, bool spatial) -> Tensor");
   m.def("linear_weight_gradient_squares(Tensor a, Tensor dz, Tensor(a!) squares, int examples_per_group) -> Tensor");
+  m.def("linear_weight_gradient(Tensor a, Tensor dz) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(covnoise, CPU, m) {
   m.impl("conv2d_weight_gradient_squares", conv2d_cpu);
   m.impl("linear_weight_gradient_squares", linear_cpu);
+  m.impl("linear_weight_gradient", linear_gradient_cpu);
 }
 
 }  // namespace covnoise

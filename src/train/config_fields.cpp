@@ -49,7 +49,8 @@ std::vector<Field> make_fields() {
       COVNOISE_FIELD(train.log_every, at_least(0), "steps between two step lines; 0: about ten lines an epoch"),
       COVNOISE_FIELD(train.checkpoint_every, at_least(1), "epochs between two checkpoints"),
       COVNOISE_FIELD(train.snapshot_every, at_least(0), "steps between two networks kept for analyses; 0: none"),
-      COVNOISE_FIELD(train.precision, one_of({"fp32", "fp64"}), "of parameters and arithmetic"),
+      COVNOISE_FIELD(train.precision, one_of({"fp32", "fp64", "tf32", "bf16"}),
+                     "of the arithmetic; tf32 and bf16 on a GPU, with parameters in float32"),
 
       COVNOISE_FIELD(data.name, any(), "data set (covnoise data list); `data = NAME` is short for it"),
       COVNOISE_FIELD(data.train_limit, at_least(0), "only the first N training examples; 0: all"),
@@ -73,7 +74,9 @@ std::vector<Field> make_fields() {
       COVNOISE_FIELD(noise.sigma, at_least(0), "strength of the multiplicative and the isotropic noise"),
 
       COVNOISE_FIELD(run.threads, between(0, 4096), "of the CPU; 0: all"),
-      COVNOISE_FIELD(run.device, any(), "where it runs"),
+      COVNOISE_FIELD(run.device, any(), "where it runs: cpu, cuda or cuda:N"),
+      COVNOISE_FIELD(run.deterministic, any(),
+                     "on a GPU: the same bits in every run, by algorithms that may be slower"),
   };
 }
 

@@ -43,8 +43,10 @@ void resolve_defaults(Config& config) {
   if (train.ghost_batch > 0) train.ghost_batch = std::min(train.ghost_batch, smallest_batch(config));
   if (train.micro_batch == 0) {
     const std::int64_t unit = train.ghost_batch > 0 ? train.ghost_batch : largest_batch(config);
-    train.micro_batch =
-        std::min(largest_batch(config), std::max<std::int64_t>(1, model_info(config.model).micro_batch / unit) * unit);
+    const bool whole = config.run.device != "cpu";  // a GPU's memory holds it, and its kernels want all of it
+    train.micro_batch = whole ? largest_batch(config)
+                              : std::min(largest_batch(config),
+                                         std::max<std::int64_t>(1, model_info(config.model).micro_batch / unit) * unit);
   }
   auto& noise = config.noise;
   if (noise.match_lr == 0) noise.match_lr = default_rate(config.model, noise.small_batch);

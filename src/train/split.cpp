@@ -1,6 +1,7 @@
 #include "covnoise/train/split.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/ops/device.h"
 
 #include <fmt/format.h>
 
@@ -14,6 +15,14 @@ Dataset part(const Dataset& all, std::int64_t first, std::int64_t count) {
 }
 
 }  // namespace
+
+at::Device training_device(const Config& config) {
+  const auto device = device_of(config.run.device);
+  require(device.is_cpu() || config.train.precision != "fp64",
+          "train.precision = \"fp64\" needs a CPU; on a GPU use fp32, tf32 or bf16");
+  set_gpu_arithmetic({config.train.precision != "fp32", config.run.deterministic});
+  return device;
+}
 
 Split make_split(const DataSource& source, const Config& config) {
   const std::int64_t available = source.train.labels.size(0);
@@ -31,7 +40,11 @@ Split make_split(const DataSource& source, const Config& config) {
   options.mean = source.mean;
   options.std = source.std;
   options.seed = config.seed;
-  options.dtype = config.train.precision == "fp64" ? at::kDouble : at::kFloat;
+  const auto device = training_device(config);
+  options.device = device;
+  options.dtype = config.train.precision == "fp64"                       ? at::kDouble
+                  : config.train.precision == "bf16" && device.is_cuda() ? at::kBFloat16
+                                                                         : at::kFloat;
   options.augment = config.data.augment == "on" || (config.data.augment == "auto" && source.augment);
   LoaderOptions plain = options;
   plain.augment = false;

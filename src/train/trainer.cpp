@@ -11,19 +11,8 @@
 #include <set>
 
 namespace covnoise {
-namespace {
-
-void check_device(const Config& config) {
-  if (config.run.device != "cpu") {
-    throw Error(
-        fmt::format("run.device = \"{}\": this version trains on the CPU alone; use --device cpu", config.run.device));
-  }
-}
-
-}  // namespace
-
 Outcome train(const TrainOptions& options) {
-  check_device(options.config);
+  training_device(options.config);  // refuses what is not there before anything is read
   const RunFolder folder{options.out};
   if (std::filesystem::exists(folder.config())) refuse_other_configuration(folder, options.config);
   const DataSource source = load_data(options.config.data.name, options.data);
@@ -69,19 +58,21 @@ void load_model_tensors(torch::nn::Module& model, const std::vector<NamedTensor>
 }
 
 TrainedModel load_trained(const std::filesystem::path& run, Which which, const DataOptions& data,
-                          const std::function<void(const std::string&)>& warn) {
+                          const std::function<void(const std::string&)>& warn, const std::string& device) {
   const RunFolder folder{run};
   if (!std::filesystem::exists(folder.config())) {
     throw Error(fmt::format("{} is not a run: it has no config.toml", run.string()));
   }
   TrainedModel result;
   result.config = read_config(folder.config());
+  result.config.run.device = device;
   const CheckpointStore store(folder.checkpoints());
   const auto loaded = which == Which::kBest ? store.load_best(warn) : store.load_latest(warn);
   if (!loaded) throw Error(fmt::format("{} has no checkpoint yet", run.string()));
   result.source = load_data(result.config.data.name, data);
   result.model = model_for(result.config, result.source);
   load_model_tensors(*result.model, loaded->checkpoint.model);
+  result.model->to(training_device(result.config));
   result.model->eval();
   result.step = loaded->step;
   return result;

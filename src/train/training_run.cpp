@@ -65,13 +65,27 @@ std::shared_ptr<Model> model_for(const Config& config, const DataSource& source)
   return model;
 }
 
+namespace {
+
+/// The network of the seed: drawn on the CPU, so that it starts the same everywhere.
+std::shared_ptr<Model> initial_model(const Config& config, const DataSource& source, at::Device device) {
+  auto model = model_for(config, source);
+  initialize(*model, config.seed);
+  model->to(device);
+  return model;
+}
+
+}  // namespace
+
 TrainingRun::TrainingRun(const TrainOptions& options, const DataSource& source)
     : options_(options),
       config_(options.config),
+      device_(training_device(options.config)),
+      stream_(device_),
       split_(make_split(source, options.config)),
       schedule_(options.config, split_.train.size()),
-      model_(model_for(options.config, source)),
-      parameters_((initialize(*model_, options.config.seed), *model_)),
+      model_(initial_model(options.config, source, device_)),
+      parameters_(*model_),
       step_(options.config, *model_, parameters_, schedule_) {
   model_->train();
 }
@@ -121,34 +135,43 @@ void TrainingRun::one_step(MetricsWriter& metrics) {
     order_ = split_.train.order(epoch);
     order_epoch_ = epoch;
   }
-  const auto indices = order_.narrow(0, (progress_.step - schedule_.first_step(epoch)) * batch, batch);
-  const StepResult result = step_or_record_divergence(indices, metrics);
+  const std::int64_t steps = schedule_.steps_per_epoch(epoch), place = progress_.step - schedule_.first_step(epoch);
+  const std::int64_t every =
+      config_.train.log_every > 0 ? config_.train.log_every : std::max<std::int64_t>(1, steps / 10);
+  const bool logged = (progress_.step + 1) % every == 0;
+  step_.launch(progress_.step, split_.train, order_.narrow(0, place * batch, batch), logged);
   ++progress_.step;
-  progress_.epoch_loss += result.loss * static_cast<double>(batch);
-  progress_.epoch_correct += result.correct;
-  progress_.epoch_examples += batch;
-  if (result.covariance_trace) average_noise_scale(result, progress_);
-  training_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
   training_images_ += batch;
-  const std::int64_t every = config_.train.log_every > 0
-                                 ? config_.train.log_every
-                                 : std::max<std::int64_t>(1, schedule_.steps_per_epoch(epoch) / 10);
-  if (progress_.step % every == 0) log_step(result, metrics);
+  // A GPU goes on with the next step meanwhile, unless somebody wants to see something.
+  if (logged || device_.is_cpu() || place + 1 == steps || options_.stop_requested()) {
+    const auto last = collect(metrics);
+    training_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+    if (logged) log_step(last, metrics);
+    return;
+  }
+  training_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-StepResult TrainingRun::step_or_record_divergence(const at::Tensor& indices, MetricsWriter& metrics) {
+StepResult TrainingRun::collect(MetricsWriter& metrics) {
+  std::vector<StepResult> results;
   try {
-    return step_.run(progress_.step, split_.train, indices);
-  } catch (const Error& error) {
-    if (error.exit_code() != kDivergedExit) throw;
+    results = step_.collect();
+  } catch (const Diverged& error) {
     // Of the step that failed, which no checkpoint holds: going on from one cuts the record.
     metrics.write({{"kind", "diverged"},
-                   {"step", progress_.step + 1},
-                   {"epoch", schedule_.epoch_of(progress_.step) + 1},
+                   {"step", error.step() + 1},
+                   {"epoch", schedule_.epoch_of(error.step()) + 1},
                    {"message", error.what()}});
     metrics.flush_synced();
     throw;
   }
+  for (const auto& result : results) {
+    progress_.epoch_loss += result.loss * static_cast<double>(result.context.batch);
+    progress_.epoch_correct += result.correct;
+    progress_.epoch_examples += result.context.batch;
+    if (result.covariance_trace) average_noise_scale(result, progress_);
+  }
+  return results.back();
 }
 
 double TrainingRun::images_per_second() const {

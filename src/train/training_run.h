@@ -1,5 +1,6 @@
 #pragma once
 #include "covnoise/core/progress.h"
+#include "covnoise/ops/device.h"
 #include "covnoise/train/metrics.h"
 #include "covnoise/train/run_folder.h"
 #include "covnoise/train/trainer.h"
@@ -36,7 +37,7 @@ class TrainingRun {
  private:
   using Clock = std::chrono::steady_clock;
   void one_step(MetricsWriter& metrics);
-  StepResult step_or_record_divergence(const at::Tensor& indices, MetricsWriter& metrics);
+  StepResult collect(MetricsWriter& metrics);  ///< of the steps launched; gives the last
   void end_epoch(std::int64_t epoch, CheckpointStore& store, MetricsWriter& metrics);
   void log_step(const StepResult& result, MetricsWriter& metrics);
   void save(CheckpointStore& store, bool scheduled);
@@ -45,6 +46,8 @@ class TrainingRun {
 
   const TrainOptions& options_;
   const Config& config_;
+  at::Device device_;
+  DeviceStream stream_;
   Split split_;
   Schedule schedule_;
   std::shared_ptr<Model> model_;

@@ -1,7 +1,5 @@
 #include "train/training_step.h"
 
-#include "covnoise/core/error.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,15 +9,15 @@ namespace covnoise {
 namespace {
 
 [[noreturn]] void diverged(const std::string& what, const StepContext& context) {
-  throw Error(fmt::format("{} is not finite at step {} (rate {:g}): training diverged; lower train.lr, lengthen "
-                          "train.warmup or set train.clip_norm",
-                          what, context.step, context.lr),
-              kDivergedExit);
+  throw Diverged(fmt::format("{} is not finite at step {} (rate {:g}): training diverged; lower train.lr, lengthen "
+                             "train.warmup or set train.clip_norm",
+                             what, context.step, context.lr),
+                 context.step);
 }
 
-void check_finite(const FlatParameters& parameters, const at::Tensor& buffer, const char* what,
-                  const StepContext& context) {
-  if (std::isfinite(buffer.sum(at::kDouble).item<double>())) return;
+/// Names the first parameter of which `buffer` has a number that is not finite.
+[[noreturn]] void diverged_in(const FlatParameters& parameters, const at::Tensor& buffer, const char* what,
+                              const StepContext& context) {
   for (const auto& entry : parameters.entries()) {
     if (!parameters.view(buffer, entry).isfinite().all().item<bool>()) diverged(what + entry.name, context);
   }
@@ -53,6 +51,7 @@ TrainingStep::TrainingStep(const Config& config, Model& model, FlatParameters& p
       schedule_(schedule),
       collector_(model, [&model](const at::Tensor& images) { return model.forward(images); }, parameters,
                  {config.noise.small_batch, {}}),
+      passes_(collector_, config.train.micro_batch),
       injection_(injection_options(config)),
       sgd_(parameters,
            {config.train.momentum, config.train.nesterov, config.train.weight_decay, config.train.clip_norm}) {}
@@ -69,31 +68,54 @@ StepContext TrainingStep::context(std::int64_t step) const {
   return context;
 }
 
-StepResult TrainingStep::run(std::int64_t step, const Loader& loader, const at::Tensor& indices) {
+void TrainingStep::launch(std::int64_t step, const Loader& loader, const at::Tensor& indices, bool details) {
+  Launched launched;
+  launched.context = context(step);
+  const Needs needs = injection_.needs(launched.context);
+  collector_.begin(needs, config_.seed, static_cast<std::uint32_t>(step));
+  const auto& [statistics, numbers] = passes_.run(needs, loader, indices, schedule_.epoch_of(step));
+  const torch::NoGradGuard no_grad;
+  launched.squares = statistics.diagonal.defined() && statistics.factors.empty();
+  launched.centred = statistics.centred;
+  launched.numbers = numbers.clone();
+  const StepNoise noise = injection_.draw(statistics, launched.context);
+  if (noise.defined() && details) launched.noise_norm = noise.tensor().norm();
+  sgd_.step(launched.context.lr, noise, injection_.placement());
+  launched_.push_back(std::move(launched));
+}
+
+StepResult TrainingStep::result_of(const Launched& launched, const double* numbers) const {
   StepResult result;
-  result.context = context(step);
-  const std::int64_t epoch = schedule_.epoch_of(step), batch = indices.size(0);
-  collector_.begin(injection_.needs(result.context), config_.seed, static_cast<std::uint32_t>(step));
-  for (std::int64_t first = 0; first < batch; first += config_.train.micro_batch) {
-    const auto slice = indices.narrow(0, first, std::min(config_.train.micro_batch, batch - first));
-    const auto sums = collector_.add(loader.images(slice, epoch), loader.labels(slice));
-    result.loss += sums.loss_sum / static_cast<double>(batch);
-    result.correct += sums.correct;
+  result.context = launched.context;
+  const double m = static_cast<double>(launched.context.batch);
+  result.loss = numbers[0] / m;
+  result.correct = static_cast<std::int64_t>(numbers[1]);
+  result.grad_norm = numbers[2];
+  if (launched.squares) {
+    result.fisher_trace = numbers[3];
+    result.covariance_trace =
+        launched.centred ? numbers[3] : (numbers[3] - std::pow(result.grad_norm, 2)) * m / (m - 1);
   }
-  const Statistics statistics = collector_.finish();
+  if (launched.noise_norm.defined()) result.noise_norm = launched.noise_norm.item<double>();
   if (!std::isfinite(result.loss)) diverged("the loss", result.context);
-  check_finite(parameters_, statistics.gradient, "the gradient of ", result.context);
-  result.grad_norm = statistics.gradient.norm().item<double>();
-  if (statistics.diagonal.defined() && statistics.factors.empty()) {
-    const double trace = statistics.diagonal.sum(at::kDouble).item<double>(), m = static_cast<double>(batch);
-    result.fisher_trace = trace;
-    result.covariance_trace = statistics.centred ? trace : (trace - std::pow(result.grad_norm, 2)) * m / (m - 1);
-  }
-  const auto noise = injection_.draw(statistics, result.context);
-  if (noise.defined()) result.noise_norm = noise.norm().item<double>();
-  sgd_.step(result.context.lr, noise, injection_.placement());
-  check_finite(parameters_, parameters_.values(), "the weight ", result.context);
+  if (!std::isfinite(result.grad_norm))
+    diverged_in(parameters_, parameters_.gradient(), "the gradient of ", result.context);
   return result;
+}
+
+std::vector<StepResult> TrainingStep::collect() {
+  std::vector<StepResult> results;
+  if (launched_.empty()) return results;
+  const auto launched = std::move(launched_);
+  launched_.clear();
+  std::vector<at::Tensor> rows;
+  for (const auto& one : launched) rows.push_back(one.numbers);
+  const auto numbers = at::stack(rows).cpu();
+  for (std::size_t i = 0; i < launched.size(); ++i)
+    results.push_back(result_of(launched[i], numbers[static_cast<std::int64_t>(i)].data_ptr<double>()));
+  if (!std::isfinite(parameters_.values().sum(at::kDouble).item<double>()))
+    diverged_in(parameters_, parameters_.values(), "the weight ", results.back().context);
+  return results;
 }
 
 }  // namespace covnoise

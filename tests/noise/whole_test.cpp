@@ -65,7 +65,7 @@ TEST_P(WholeTest, LargeBatchPlusNoiseHasTheSmallBatchsVariance) {
     step.step = k;
     step.batch = kLarge;
     const auto statistics = gradient(kLarge, injection.needs(step));
-    const auto noise = injection.draw(statistics, step);
+    const auto noise = injection.draw(statistics, step).tensor();
     plain.push_back(testing::flattened(parameters_.views(statistics.gradient)));
     noisy.push_back(testing::flattened(parameters_.views(statistics.gradient + noise)));
   }

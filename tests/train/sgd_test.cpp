@@ -51,9 +51,9 @@ TEST_P(SgdTest, NoiseInTheUpdateEqualsDifferencedNoiseInTheGradient) {
     past.gradient().copy_(numbers(step, past, 1));
     through.gradient().copy_(past.gradient());
     const auto noise = numbers(step, past, 2);
-    first.step(0.3, noise, Placement::kUpdate);
+    first.step(0.3, {noise, {}, 1, {}}, Placement::kUpdate);
     const auto w = GetParam().nesterov ? (noise + mu * last) / (1 + mu) : noise;
-    second.step(0.3, w - mu * last, Placement::kGradient);
+    second.step(0.3, {w - mu * last, {}, 1, {}}, Placement::kGradient);
     last = w;
   }
   EXPECT_LT((past.values() - through.values()).abs().max().item<double>(), 1e-12);

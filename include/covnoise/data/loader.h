@@ -13,7 +13,8 @@ struct LoaderOptions {
   std::vector<double> mean;           ///< per channel, of pixels scaled to [0, 1]
   std::vector<double> std;            ///< per channel, positive
   std::uint64_t seed = 0;             ///< of the order and of the augmentation
-  at::ScalarType dtype = at::kFloat;  ///< of the images: float or double
+  at::ScalarType dtype = at::kFloat;  ///< of the images: float or double; on a GPU float or bfloat16
+  at::Device device = at::kCPU;       ///< where the data set lies and images come out
 };
 
 /// Turns examples of a data set into what a network eats. Has no state: everything random is a pure function of the
@@ -23,6 +24,7 @@ class Loader {
   Loader(Dataset dataset, LoaderOptions options);
 
   std::int64_t size() const { return dataset_.labels.size(0); }
+  at::Device device() const { return options_.device; }
 
   /// The order in which `epoch` visits the examples: int64 [N], a permutation.
   at::Tensor order(std::int64_t epoch) const;

@@ -14,6 +14,8 @@ class GhostBatchNorm2dImpl : public torch::nn::Module, public AccountedLayer {
   GhostBatchNorm2dImpl(const torch::nn::BatchNormOptions& options, std::int64_t ghost_batch);
 
   at::Tensor forward(const at::Tensor& x);
+  /// relu(forward(x) + residual), the residual of x's sizes or undefined: in training mode one operator.
+  at::Tensor forward_relu(const at::Tensor& x, const at::Tensor& residual = {});
   at::Tensor weight_parameter() const override { return weight; }
   at::Tensor bias_parameter() const override { return bias; }
   bool has_kronecker_factors() const override { return false; }
@@ -30,6 +32,8 @@ class GhostBatchNorm2dImpl : public torch::nn::Module, public AccountedLayer {
   at::Tensor running_mean, running_var;  ///< [C]
 
  private:
+  at::Tensor outside_training(const at::Tensor& x) const;
+
   std::int64_t ghost_batch_;
   double momentum_, eps_;
   bool shift_only_ = false;

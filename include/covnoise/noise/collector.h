@@ -15,25 +15,39 @@ class Collector {
     std::int64_t ghost_batch = 0;            ///< examples of a ghost batch, for the `ghost` estimator
     std::vector<std::string> without_noise;  ///< parameters of layers that cannot account: left without noise
   };
-  struct Slice {
-    double loss_sum = 0;
-    std::int64_t correct = 0;
+  /// Sums over the batch, as tensors of one element where the network is.
+  struct Sums {
+    at::Tensor loss;     ///< double
+    at::Tensor correct;  ///< int64
   };
   using Forward = std::function<at::Tensor(const at::Tensor& images)>;
 
   /// `forward` runs `module` and gives logits; `parameters` are the module's.
   Collector(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options);
 
-  /// Starts a batch: gradient and sums to zero. `seed` and `step` choose the signs and labels that are drawn.
+  /// Starts a batch, whose first `add` sets gradient and sums to zero. `seed` and `step` choose the signs and labels
+  /// that are drawn.
   void begin(const Needs& needs, std::uint64_t seed, std::uint32_t step);
   /// The next examples of the batch: forward and every backward pass. With batch statistics, whole ghost batches.
-  Slice add(const at::Tensor& images, const at::Tensor& labels);
+  /// Neither this nor `finish` waits for a device: from the second batch of a size on a captured graph can hold them,
+  /// unless factors are needed.
+  void add(const at::Tensor& images, const at::Tensor& labels);
+  const Sums& sums() const { return sums_; }
   /// The statistics of the batch. Its buffers belong to the collector until the next begin that asks for them again.
   Statistics finish();
 
  private:
+  /// Random numbers, one for each example of the batch: what is drawn for an example depends on its place in the large
+  /// batch, not on the slice it comes in.
+  struct Drawn {
+    RandomStream stream;
+    at::Tensor values;
+  };
+  template <class Fill>
+  at::Tensor next_of(Drawn& drawn, std::int64_t n, const at::TensorOptions& options, const Fill& fill) const;
+  void start_sums();
   void draw_backward(const at::Tensor& logits, const at::Tensor& losses);
-  at::Tensor sampled_losses(const at::Tensor& logits) const;
+  at::Tensor sampled_losses(const at::Tensor& logits);
   void check_accounted(const Needs& needs) const;
   at::Tensor fisher_diagonal() const;
   std::vector<KroneckerFactors> factors() const;
@@ -44,8 +58,9 @@ class Collector {
   Options options_;
   std::optional<Recorder> recorder_;  // made when a structure first needs it
   Needs needs_;
-  RandomStream signs_, labels_;
+  Drawn signs_, labels_;
   at::Tensor draw_;
+  Sums sums_;
   std::int64_t examples_ = 0;
 };
 

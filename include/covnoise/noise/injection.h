@@ -1,5 +1,6 @@
 #pragma once
 #include "covnoise/noise/structure.h"
+#include "covnoise/ops/sgd_update.h"
 
 #include <cstdint>
 #include <memory>
@@ -53,7 +54,7 @@ class Injection {
   /// What the backward passes of this step must give: the structure's needs, or nothing between two refreshes.
   Needs needs(const StepContext& context) const;
   /// scale * C^(1/2) xi; undefined where there is no noise. Takes over the statistics of a step that had needs.
-  at::Tensor draw(const Statistics& statistics, const StepContext& context);
+  StepNoise draw(const Statistics& statistics, const StepContext& context);
 
   Placement placement() const { return options_.placement; }
   /// a_eff s^2 in the gradient, a (1 - momentum) s^2 in the update: to be compared with a_eff / M.

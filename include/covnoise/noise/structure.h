@@ -28,6 +28,9 @@ struct Needs {
       false;  ///< factors of linear and convolution layers; squares are then taken of the other layers only
   Labels labels = Labels::kData;
   ExtraBackward extra = ExtraBackward::kNone;
+  friend bool operator==(const Needs& a, const Needs& b) {
+    return a.squares == b.squares && a.kronecker == b.kronecker && a.labels == b.labels && a.extra == b.extra;
+  }
 };
 
 /// The Kronecker factors of one layer: C = A (x) G for the matrix [weight, bias] of shape [I, K(+1)].
@@ -66,6 +69,9 @@ class NoiseStructure {
   virtual void prepare(Statistics&) const {}
   /// C^(1/2) xi, xi ~ N(0, I) from the stream of this step, in the layout of statistics.parameters.
   virtual at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const = 0;
+  /// Where C is diagonal, C itself, zero in the gaps: the update then draws sqrt(C) xi without `sample`. Else
+  /// undefined.
+  virtual at::Tensor variance(const Statistics&) const { return {}; }
   /// Whether s = sqrt((M_L - M_S) / (M_L M_S)) scales the noise. Not where sigma alone says how strong it is.
   virtual bool scaled_by_batch() const { return true; }
   /// Steps between two refreshes of the statistics, where the user does not say.

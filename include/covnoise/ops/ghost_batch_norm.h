@@ -6,24 +6,44 @@
 
 namespace covnoise {
 
+/// What kind of normalisation: the examples that share statistics, and what follows.
+struct GhostNorm {
+  std::int64_t ghost_batch = 0;
+  double momentum = 0.1, eps = 1e-5;
+  bool relu = false;
+};
+
 /// Batch normalisation in training mode with statistics over ghost batches: `x` [M, C, H, W] is G = M / ghost_batch
 /// consecutive ghost batches, and the result equals sending them through batch normalisation one after another,
 ///
-///     y = weight (x - mean_g) / sqrt(var_g + eps) + bias,
+///     y = weight (x - mean_g) / sqrt(var_g + eps) + bias (+ residual), then max(0, y) where there is a ReLU,
 ///
 /// with `running_mean` and `running_var` [C] updated in place G times by `momentum` (with the unbiased variance, as
-/// PyTorch does). Returns y, mean [G, C] and rstd = 1 / sqrt(var + eps) [G, C]. Float or double. The result does not
-/// depend on the number of threads. `torch.ops.covnoise.ghost_batch_norm` in Python; not differentiable by itself.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> ghost_batch_norm(const at::Tensor& x, const at::Tensor& weight,
-                                                                const at::Tensor& bias, at::Tensor running_mean,
-                                                                at::Tensor running_var, std::int64_t ghost_batch,
-                                                                double momentum, double eps);
+/// PyTorch does). `residual`, of x's sizes, may be undefined. Returns y and the statistics, [0] the mean [G, C], [1]
+/// 1 / sqrt(var + eps) [G, C], then whatever the device's backward wants. Float or double; on a GPU float or bfloat16
+/// with float32 parameters and statistics. The result does not depend on the number of threads.
+/// torch.ops.covnoise.ghost_batch_norm; not differentiable by itself.
+std::tuple<at::Tensor, at::Tensor> ghost_batch_norm(const at::Tensor& x, const at::Tensor& weight,
+                                                    const at::Tensor& bias, at::Tensor running_mean,
+                                                    at::Tensor running_var, const GhostNorm& norm,
+                                                    const at::Tensor& residual = {});
 
-/// The backward of the above: dx [M, C, H, W] and, for each example, its contribution to the gradients of weight and
-/// bias, sum_t dy_t xhat_t [M, C] and sum_t dy_t [M, C]; the gradients are their sums over M.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> ghost_batch_norm_backward(const at::Tensor& dy, const at::Tensor& x,
-                                                                         const at::Tensor& weight,
-                                                                         const at::Tensor& mean, const at::Tensor& rstd,
-                                                                         std::int64_t ghost_batch);
+/// Where the backward adds squares, [C] each: with c_i the contribution of example i to the gradient of weight or bias,
+/// sum_j (sum of c_i over the j-th group)^2, a group being `examples_per_group` consecutive examples. On a GPU 1 or the
+/// ghost batch.
+struct GhostNormSquares {
+  at::Tensor weight, bias;  ///< undefined: not wanted
+  std::int64_t examples_per_group = 1;
+};
+
+struct GhostNormGradients {
+  at::Tensor dx, dresidual;  ///< dresidual undefined where there was none
+  at::Tensor dweight, dbias;
+};
+
+/// The backward of the above. `y` is the output; needed with a ReLU.
+GhostNormGradients ghost_batch_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& y,
+                                             const at::Tensor& weight, const at::Tensor& statistics,
+                                             const GhostNorm& norm, bool residual, const GhostNormSquares& squares);
 
 }  // namespace covnoise

@@ -1,7 +1,20 @@
 #pragma once
+#include "covnoise/ops/philox.h"
+
 #include <ATen/core/Tensor.h>
 
 namespace covnoise {
+
+/// The noise of a step: given, or what it is drawn from, so that it need not lie in memory.
+struct StepNoise {
+  at::Tensor values;    ///< the noise itself; or
+  at::Tensor variance;  ///< scale sqrt(variance) xi, xi the normals of `stream`
+  double scale = 1;     ///< of noise by its variance
+  RandomStream stream;
+
+  bool defined() const { return values.defined() || variance.defined(); }
+  at::Tensor tensor() const;  ///< the noise itself, in any case; undefined where there is none
+};
 
 /// One step of stochastic gradient descent for all parameters in one pass over memory, by element:
 ///
@@ -9,16 +22,17 @@ namespace covnoise {
 ///
 /// with the noise n in one of the two places.
 struct SgdUpdate {
-  double lr = 0;               ///< a
-  double momentum = 0;         ///< mu; at 0 the buffer is not touched
-  double weight_decay = 0;     ///< w
-  double gradient_factor = 1;  ///< clip
+  double lr = 0;            ///< a
+  double momentum = 0;      ///< mu; at 0 the buffer is not touched
+  double weight_decay = 0;  ///< w
+  at::Tensor clip;          ///< one number, on the device of the parameters; undefined: 1
   bool nesterov = false;
   bool noise_in_gradient = false;  ///< else in the update
 };
 
-/// `values`, `gradient`, `momentum` and, where defined, `noise`: contiguous, of one type (float or double) and size.
-void sgd_update(at::Tensor& values, const at::Tensor& gradient, at::Tensor& momentum, const at::Tensor& noise,
+/// `values`, `gradient`, `momentum` and the noise: contiguous, of one device, type (float or double; on a GPU float)
+/// and size. torch.ops.covnoise.sgd_update.
+void sgd_update(at::Tensor& values, const at::Tensor& gradient, at::Tensor& momentum, const StepNoise& noise,
                 const SgdUpdate& update);
 
 }  // namespace covnoise

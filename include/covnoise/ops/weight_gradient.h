@@ -13,7 +13,8 @@ namespace covnoise {
 ///
 /// A group is `examples_per_group` consecutive examples, 1 for squares per example, the ghost batch size for squares
 /// per ghost batch; the batch is a whole number of groups. If `spatial`, the squares are sum_i sum_t Dz_i,t^2 a_i,t^2
-/// instead. x [M, C, H, W], dz [M, O, Ho, Wo], float or double. `stride`, `padding` and `dilation` as [height, width]
+/// instead. x [M, C, H, W], dz [M, O, Ho, Wo], float or double; on a GPU float or bfloat16, with squares and gradient
+/// in float. `stride`, `padding` and `dilation` as [height, width]
 /// or one number. The result does not depend on the number of threads.
 /// torch.ops.covnoise.conv2d_weight_gradient_squares.
 at::Tensor conv2d_weight_gradient_squares(const at::Tensor& x, const at::Tensor& dz, at::Tensor& squares,
@@ -25,5 +26,8 @@ at::Tensor conv2d_weight_gradient_squares(const at::Tensor& x, const at::Tensor&
 /// (dz^2)^T a^2. torch.ops.covnoise.linear_weight_gradient_squares.
 at::Tensor linear_weight_gradient_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares,
                                           std::int64_t examples_per_group);
+
+/// The gradient alone, in float32, of operands in lower precision. torch.ops.covnoise.linear_weight_gradient.
+at::Tensor linear_weight_gradient(const at::Tensor& a, const at::Tensor& dz);
 
 }  // namespace covnoise

@@ -67,6 +67,7 @@ struct NoiseConfig {
 struct RunConfig {
   std::int64_t threads = 0;
   std::string device = "cpu";
+  bool deterministic = false;
 };
 
 /// Everything that decides a training run.

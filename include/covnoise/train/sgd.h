@@ -18,7 +18,7 @@ class Sgd {
   Sgd(FlatParameters& parameters, const SgdOptions& options);
 
   /// One step from the mean gradient in parameters.gradient(), which stays. `noise` may be undefined.
-  void step(double lr, const at::Tensor& noise, Placement placement);
+  void step(double lr, const StepNoise& noise, Placement placement);
 
   at::Tensor& momentum_buffer() { return momentum_; }
 

@@ -37,8 +37,9 @@ struct TrainedModel {
 };
 
 enum class Which { kLast, kBest };
+/// On `device` (run.device), whatever it was trained on.
 TrainedModel load_trained(const std::filesystem::path& run, Which which, const DataOptions& data,
-                          const std::function<void(const std::string&)>& warn);
+                          const std::function<void(const std::string&)>& warn, const std::string& device = "cpu");
 
 /// Steps after which the network was kept, ascending: as a checkpoint or as a snapshot (train.snapshot_every).
 std::vector<std::int64_t> kept_steps(const std::filesystem::path& run);

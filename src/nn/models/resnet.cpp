@@ -25,8 +25,8 @@ class BasicBlockImpl : public torch::nn::Module {
         new_channels_(out - in) {}
 
   at::Tensor forward(const at::Tensor& x) {
-    const auto hidden = bn1(conv1(x)).relu_();
-    return bn2(conv2(hidden)).add_(shortcut(x)).relu_();
+    const auto hidden = bn1->forward_relu(conv1(x));
+    return bn2->forward_relu(conv2(hidden), shortcut(x));
   }
 
  private:
@@ -66,7 +66,7 @@ struct ResNet final : Model {
   }
 
   at::Tensor forward(at::Tensor images) override {
-    auto x = bn1(conv1(padded_to_32(images))).relu_();
+    auto x = bn1->forward_relu(conv1(padded_to_32(images)));
     for (auto& stage : stages) x = stage->forward(x);
     return fc(x.mean({2, 3}));
   }

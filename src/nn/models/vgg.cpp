@@ -29,18 +29,22 @@ std::array<std::int64_t, 5> stage_depths(std::int64_t layers) {
 }
 
 /// Batch normalisation after every convolution, which therefore has no bias; the mean over positions (one, at 32x32)
-/// and one linear layer. The ReLU at the end of a stage comes after the pool (see lenet.cpp); parameters keep
-/// torchvision's names.
+/// and one linear layer. The ReLU at the end of a stage comes after the pool (see lenet.cpp). `features` counts ReLUs
+/// and pools as torchvision does, for the parameters' names.
 struct Vgg final : Model {
   Vgg(std::int64_t layers, const ModelOptions& options) {
     std::int64_t in = options.input.channels;
     const auto depths = stage_depths(layers);
     for (std::size_t stage = 0; stage < kChannels.size(); ++stage)
       for (std::int64_t i = 0; i < depths[stage]; ++i) {
-        features->push_back(conv3x3(in, kChannels[stage], 1, false));
-        features->push_back(GhostBatchNorm2d(torch::nn::BatchNormOptions(kChannels[stage]), options.ghost_batch));
-        if (i + 1 == depths[stage]) features->push_back(halving_pool());
-        features->push_back(torch::nn::ReLU(torch::nn::ReLUOptions(true)));
+        const bool last = i + 1 == depths[stage];
+        const Unit unit{conv3x3(in, kChannels[stage], 1, false),
+                        GhostBatchNorm2d(torch::nn::BatchNormOptions(kChannels[stage]), options.ghost_batch), last};
+        features->push_back(unit.conv);
+        features->push_back(unit.norm);
+        features->push_back(torch::nn::ReLU());
+        if (last) features->push_back(halving_pool());
+        units.push_back(unit);
         in = kChannels[stage];
       }
     register_module("features", features);
@@ -48,9 +52,20 @@ struct Vgg final : Model {
   }
 
   at::Tensor forward(at::Tensor images) override {
-    return classifier(features->forward(padded_to_32(images)).mean({2, 3}));
+    auto x = padded_to_32(images);
+    for (auto& unit : units) {
+      const auto z = unit.conv(x);
+      x = unit.pool ? at::max_pool2d(unit.norm(z), 2).relu_() : unit.norm->forward_relu(z);
+    }
+    return classifier(x.mean({2, 3}));
   }
 
+  struct Unit {
+    Conv2d conv;
+    GhostBatchNorm2d norm;
+    bool pool;
+  };
+  std::vector<Unit> units;
   torch::nn::Sequential features;
   Linear classifier{nullptr};
 };

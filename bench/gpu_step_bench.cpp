@@ -1,0 +1,120 @@
+// A training step on a GPU: milliseconds (median of rounds of replayed steps), over lb's step, and peak memory over
+// lb's.
+//   build/bench_gpu_step [model,...] [precision] [batch] [regime,...]     e.g. resnet44 bf16 4096 lb,ghost,exact
+#include "covnoise/core/error.h"
+#include "covnoise/nn/initialize.h"
+#include "covnoise/ops/device.h"
+#include "covnoise/train/defaults.h"
+#include "train/training_run.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <sstream>
+
+namespace covnoise {
+namespace {
+
+constexpr int kRounds = 7, kStepsOfARound = 10;
+
+std::vector<std::string> words(const std::string& list) {
+  std::vector<std::string> result;
+  std::istringstream stream(list);
+  for (std::string word; std::getline(stream, word, ',');) result.push_back(word);
+  return result;
+}
+
+/// Random images of the shape that the model is for.
+DataSource source_for(const std::string& model, std::int64_t examples) {
+  const bool grey = model == "mlp" || model == "lenet";
+  const Dataset set{torch::randint(0, 256, {examples, grey ? 1 : 3, grey ? 28 : 32, grey ? 28 : 32}, torch::kUInt8),
+                    torch::randint(0, 10, {examples}, torch::kInt64)};
+  DataSource source;
+  source.name = "random";
+  source.train = source.test = set;
+  source.mean.assign(grey ? 1 : 3, 0.5), source.std.assign(grey ? 1 : 3, 0.25);
+  source.classes.assign(10, "class");
+  source.augment = !grey;
+  return source;
+}
+
+Config config_of(const std::string& model, const std::string& precision, std::int64_t batch, const std::string& kind) {
+  const bool estimator = kind == "ghost" || kind == "exact" || kind == "spatial";
+  std::vector<std::string> set = {"model=" + model,
+                                  "regime=" + (estimator ? std::string("lb-diag") : kind),
+                                  "train.batch=" + std::to_string(batch),
+                                  "train.precision=" + precision,
+                                  "run.device=cuda",
+                                  "train.lr=1e-4",
+                                  "noise.stop_after=1",
+                                  "train.epochs=1000"};
+  if (estimator) set.push_back("noise.estimator=" + kind);
+  Config config = load_config(std::nullopt, set);
+  resolve_defaults(config);
+  return config;
+}
+
+struct Measured {
+  double milliseconds = 0, gigabytes = 0;
+};
+
+Measured measure(const Config& config, const DataSource& source) {
+  const auto device = training_device(config);
+  const DeviceStream stream(device);
+  const Split split = make_split(source, config);
+  reset_peak_device_bytes(device);
+  const Schedule schedule(config, split.train.size());
+  const auto model = model_for(config, source);
+  initialize(*model, config.seed);
+  model->to(device);
+  model->train();
+  FlatParameters parameters(*model);
+  TrainingStep step(config, *model, parameters, schedule);
+  const auto order = split.train.order(0);
+  std::int64_t number = 0;
+  std::vector<double> times;
+  for (int round = 0; round <= kRounds; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < kStepsOfARound; ++i)
+      step.launch(number++, split.train, order.narrow(0, 0, config.train.batch), false);
+    step.collect();
+    const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
+    if (round > 0) times.push_back(spent.count() / kStepsOfARound);  // the first round captures
+  }
+  std::sort(times.begin(), times.end());
+  return {times[times.size() / 2], static_cast<double>(peak_device_bytes(device)) * 1e-9};
+}
+
+void run(int count, char** arguments) {
+  const auto argument = [&](int i, const char* otherwise) { return std::string(i < count ? arguments[i] : otherwise); };
+  const std::string precision = argument(2, "bf16");
+  const std::int64_t batch = std::stoll(argument(3, "4096"));
+  for (const auto& model : words(argument(1, "mlp,lenet,alexnet,vgg16,resnet44"))) {
+    const auto source = source_for(model, batch);
+    Measured first;
+    for (const auto& kind : words(argument(4, "lb,ghost,exact"))) {
+      const auto measured = measure(config_of(model, precision, batch, kind), source);
+      if (first.milliseconds == 0) first = measured;
+      std::printf("%s\n", fmt::format("{:10} {} {:5} {:8} {:8.3f} ms  {:5.3f}   {:7.3f} GB  {:5.3f}", model, precision,
+                                      batch, kind, measured.milliseconds, measured.milliseconds / first.milliseconds,
+                                      measured.gigabytes, measured.gigabytes / first.gigabytes)
+                              .c_str());
+      std::fflush(stdout);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace covnoise
+
+int main(int count, char** arguments) {
+  try {
+    covnoise::run(count, arguments);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_gpu_step: %s\n", error.what());
+    return 1;
+  }
+}

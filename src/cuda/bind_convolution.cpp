@@ -1,0 +1,185 @@
+#include "cuda/bind.h"
+#include "cuda/conv_weight_gradient.h"
+#include "cuda/narrow_conv.h"
+
+#include <ATen/Context.h>
+#include <torch/library.h>
+
+namespace covnoise::cuda {
+namespace {
+
+using OptionalTensor = c10::optional<at::Tensor>;
+
+struct Geometry {
+  at::IntArrayRef stride, padding, dilation;
+  std::int64_t groups;
+};
+
+bool all_are(at::IntArrayRef values, std::int64_t value) {
+  return std::all_of(values.begin(), values.end(), [&](std::int64_t v) { return v == value; });
+}
+
+Convolution shape_of(const at::Tensor& x, at::IntArrayRef weight, const Geometry& g) {
+  const auto number = [](std::int64_t value) { return static_cast<int>(value); };
+  Convolution c;
+  c.examples = number(x.size(0)), c.channels = number(x.size(1));
+  c.height = number(x.size(2)), c.width = number(x.size(3));
+  c.outputs = number(weight[0]), c.kernel_height = number(weight[2]), c.kernel_width = number(weight[3]);
+  c.stride_height = number(g.stride.front()), c.stride_width = number(g.stride.back());
+  c.padding_height = number(g.padding.front()), c.padding_width = number(g.padding.back());
+  c.dilation_height = number(g.dilation.front()), c.dilation_width = number(g.dilation.back());
+  c.groups = number(g.groups);
+  return c;
+}
+
+/// From 64 channels on the library's tensor-core kernels beat ours (docs/performance.md).
+bool narrower_than_library(int channels, int outputs, bool input_gradient) {
+  return input_gradient ? channels < 64 : outputs < 64;
+}
+
+/// The narrow kernel's call where it has one that is faster than the library's; else `supported` is false.
+struct Narrow {
+  NarrowConvolution call;
+  bool supported = false;
+};
+
+Narrow narrow_of(const at::Tensor& x, const at::Tensor& weight, const Geometry& g, bool input_gradient) {
+  Narrow narrow;
+  const bool shape = x.scalar_type() == at::kBFloat16 && weight.size(2) == 3 && weight.size(3) == 3 && g.groups == 1 &&
+                     all_are(g.padding, 1) && all_are(g.dilation, 1) && g.stride.front() == g.stride.back();
+  if (!shape || weight.scalar_type() != at::kFloat || !weight.is_contiguous()) return narrow;
+  auto& call = narrow.call;
+  call.examples = static_cast<int>(x.size(0)), call.channels = static_cast<int>(x.size(1));
+  call.height = static_cast<int>(x.size(2)), call.width = static_cast<int>(x.size(3));
+  call.outputs = static_cast<int>(weight.size(0)), call.stride = static_cast<int>(g.stride.front());
+  call.input_gradient = input_gradient;
+  narrow.supported = narrower_than_library(call.channels, call.outputs, input_gradient) && narrow_conv_supports(call);
+  return narrow;
+}
+
+void run(NarrowConvolution& call, const at::Tensor& input, const at::Tensor& weight, at::Tensor& output) {
+  const auto packed = workspace(packed_weight_bytes(call.channels, call.outputs), weight);
+  const PackedWeights item{weight.data_ptr<float>(), packed.data_ptr(), call.channels, call.outputs, call.stride,
+                           call.input_gradient};
+  pack_weights(&item, 1, current_stream());
+  call.input = input.data_ptr();
+  call.weights = packed.data_ptr();
+  call.output = output.data_ptr();
+  narrow_conv(call, current_stream());
+}
+
+/// The weight as the library wants it beside x.
+at::Tensor library_weight(const at::Tensor& weight, const at::Tensor& x) {
+  return weight.to(x.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+at::Tensor convolution(const at::Tensor& x_any, const at::Tensor& weight, const OptionalTensor& bias,
+                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, std::int64_t groups) {
+  const c10::cuda::CUDAGuard guard(x_any.device());
+  const auto x = channels_last(x_any);
+  const Geometry geometry{stride, padding, dilation, groups};
+  if (!bias.has_value()) {
+    if (auto narrow = narrow_of(x, weight, geometry, false); narrow.supported) {
+      auto y = empty_channels_last({x.size(0), weight.size(0), narrow.call.out_height(), narrow.call.out_width()}, x);
+      run(narrow.call, x, weight, y);
+      return y;
+    }
+  }
+  const auto shift = bias.has_value() ? OptionalTensor(bias->to(x.scalar_type())) : bias;
+  return channels_last(at::conv2d(x, library_weight(weight, x), shift, stride, padding, dilation, groups));
+}
+
+at::Tensor input_gradient(const at::Tensor& dz, const at::Tensor& x, const at::Tensor& weight, const Geometry& g) {
+  if (auto narrow = narrow_of(x, weight, g, true); narrow.supported) {
+    auto dx = empty_channels_last(x.sizes(), x);
+    run(narrow.call, dz, weight, dx);
+    return dx;
+  }
+  return channels_last(
+      std::get<0>(at::convolution_backward(dz, x, library_weight(weight, x), at::OptionalIntArrayRef{}, g.stride,
+                                           g.padding, g.dilation, false, {0, 0}, g.groups, {true, false, false})));
+}
+
+/// Gradient [O, C / groups, kh, kw] in float32; squares are added where they are wanted.
+at::Tensor weight_gradient_by_kernel(const at::Tensor& x, const at::Tensor& dz, at::IntArrayRef weight_sizes,
+                                     const Geometry& g, GradientSquares squares_of, std::int64_t examples_per_group,
+                                     float* squares) {
+  WeightGradient call;
+  call.shape = shape_of(x, weight_sizes, g);
+  call.scalar = scalar_of(x);
+  call.precise = !at::globalContext().allowTF32CuDNN();
+  call.squares_of = squares_of;
+  call.examples_per_group = static_cast<int>(examples_per_group);
+  call.x = x.data_ptr(), call.dz = dz.data_ptr();
+  auto gradient = at::zeros(weight_sizes, x.options().dtype(at::kFloat).memory_format(at::MemoryFormat::Contiguous));
+  call.gradient = gradient.data_ptr<float>(), call.squares = squares;
+  const auto space = workspace(weight_gradient_workspace(call), x);
+  call.workspace = space.data_ptr();
+  weight_gradient(call, current_stream());
+  return gradient;
+}
+
+bool ours_is_faster(const at::Tensor& x, const at::Tensor& weight) {
+  return x.scalar_type() == at::kBFloat16 && weight.size(0) <= 64 && x.size(1) < 64 && weight.size(2) == 3;
+}
+
+at::Tensor weight_gradient_of(const at::Tensor& dz, const at::Tensor& x, const at::Tensor& weight, const Geometry& g) {
+  if (ours_is_faster(x, weight))
+    return weight_gradient_by_kernel(x, dz, weight.sizes(), g, GradientSquares::kNone, 1, nullptr);
+  const auto result = at::convolution_backward(dz, x, library_weight(weight, x), at::OptionalIntArrayRef{}, g.stride,
+                                               g.padding, g.dilation, false, {0, 0}, g.groups, {false, true, false});
+  return std::get<1>(result).to(weight.scalar_type()).contiguous();
+}
+
+std::tuple<at::Tensor, at::Tensor> gradients(const at::Tensor& dz_any, const at::Tensor& x_any,
+                                             const at::Tensor& weight, at::IntArrayRef stride, at::IntArrayRef padding,
+                                             at::IntArrayRef dilation, std::int64_t groups, bool input, bool kernel) {
+  const c10::cuda::CUDAGuard guard(x_any.device());
+  const auto dz = channels_last(dz_any), x = channels_last(x_any);
+  const Geometry geometry{stride, padding, dilation, groups};
+  return {input ? input_gradient(dz, x, weight, geometry) : at::Tensor(),
+          kernel ? weight_gradient_of(dz, x, weight, geometry) : at::Tensor()};
+}
+
+at::Tensor convolution_squares(const at::Tensor& x_any, const at::Tensor& dz_any, at::Tensor& squares,
+                               at::IntArrayRef weight_sizes, at::IntArrayRef stride, at::IntArrayRef padding,
+                               at::IntArrayRef dilation, std::int64_t groups, std::int64_t examples_per_group,
+                               bool spatial) {
+  const c10::cuda::CUDAGuard guard(x_any.device());
+  return weight_gradient_by_kernel(channels_last(x_any), channels_last(dz_any), weight_sizes,
+                                   {stride, padding, dilation, groups},
+                                   spatial ? GradientSquares::kSpatial : GradientSquares::kGroups, examples_per_group,
+                                   added_to(squares, c10::multiply_integers(weight_sizes)));
+}
+
+at::Tensor linear_gradient(const at::Tensor& a, const at::Tensor& dz) {
+  if (a.scalar_type() == at::kFloat) return dz.t().mm(a);
+  return at::mm(dz.t(), a, at::kFloat);
+}
+
+/// A linear layer is a 1x1 convolution of images of one pixel, where sums of squares by example are a product of
+/// squares.
+at::Tensor linear_squares(const at::Tensor& a_any, const at::Tensor& dz_any, at::Tensor& squares,
+                          std::int64_t examples_per_group) {
+  const c10::cuda::CUDAGuard guard(a_any.device());
+  const auto a = a_any.contiguous().view({a_any.size(0), a_any.size(1), 1, 1});
+  const auto dz = dz_any.contiguous().view({dz_any.size(0), dz_any.size(1), 1, 1});
+  static constexpr std::int64_t kOne = 1, kZero = 0;
+  const std::int64_t sizes[] = {dz.size(1), a.size(1), 1, 1};
+  return weight_gradient_by_kernel(a, dz, sizes, {kOne, kZero, kOne, 1},
+                                   examples_per_group == 1 ? GradientSquares::kSpatial : GradientSquares::kGroups,
+                                   examples_per_group, added_to(squares, a.size(1) * dz.size(1)))
+      .view({dz.size(1), a.size(1)});
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(covnoise, CUDA, m) {
+  m.impl("convolution", convolution);
+  m.impl("convolution_gradients", gradients);
+  m.impl("conv2d_weight_gradient_squares", convolution_squares);
+  m.impl("linear_weight_gradient_squares", linear_squares);
+  m.impl("linear_weight_gradient", linear_gradient);
+}
+
+}  // namespace covnoise::cuda

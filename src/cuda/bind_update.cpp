@@ -1,0 +1,101 @@
+#include "cuda/augment.h"
+#include "cuda/bind.h"
+#include "cuda/update.h"
+
+#include <torch/library.h>
+
+namespace covnoise::cuda {
+namespace {
+
+using OptionalTensor = c10::optional<at::Tensor>;
+
+float* floats(const at::Tensor& buffer, std::int64_t size) {
+  TORCH_CHECK(
+      buffer.is_contiguous() && buffer.numel() == size && buffer.scalar_type() == at::kFloat && buffer.is_cuda(),
+      "the update on a GPU needs contiguous float32 buffers of one size there");
+  return buffer.data_ptr<float>();
+}
+
+void sgd_update(at::Tensor values, const at::Tensor& gradient, at::Tensor momentum, const OptionalTensor& noise,
+                const OptionalTensor& variance, double noise_scale, std::int64_t seed, std::int64_t step, double lr,
+                double mu, double weight_decay, const OptionalTensor& clip, bool nesterov, bool noise_in_gradient) {
+  const c10::cuda::CUDAGuard guard(values.device());
+  Update call;
+  call.size = values.numel();
+  call.theta = floats(values, call.size), call.momentum_buffer = floats(momentum, call.size);
+  call.gradient = floats(gradient, call.size);
+  call.clip = clip.has_value() ? floats(*clip, 1) : nullptr;
+  call.lr = static_cast<float>(lr), call.momentum = static_cast<float>(mu);
+  call.weight_decay = static_cast<float>(weight_decay), call.nesterov = nesterov;
+  call.noise = variance.has_value() ? UpdateNoise::kVariance
+               : noise.has_value()  ? UpdateNoise::kGiven
+                                    : UpdateNoise::kNone;
+  call.noise_in_gradient = noise_in_gradient;
+  if (call.noise != UpdateNoise::kNone) call.values = floats(variance.has_value() ? *variance : *noise, call.size);
+  call.noise_scale = static_cast<float>(noise_scale);
+  call.seed = static_cast<std::uint64_t>(seed), call.step = static_cast<std::uint32_t>(step);
+  update(call, current_stream());
+}
+
+bool wide(const at::Tensor& out) {
+  TORCH_CHECK(out.is_contiguous() && (out.scalar_type() == at::kFloat || out.scalar_type() == at::kDouble),
+              "random numbers fill contiguous tensors of float or double");
+  return out.scalar_type() == at::kDouble;
+}
+
+RandomStream stream_of(std::int64_t seed, std::int64_t purpose, std::int64_t step) {
+  return {static_cast<std::uint64_t>(seed), static_cast<Purpose>(purpose), static_cast<std::uint32_t>(step)};
+}
+
+void fill(at::Tensor out, std::int64_t distribution, std::int64_t seed, std::int64_t purpose, std::int64_t step) {
+  const c10::cuda::CUDAGuard guard(out.device());
+  fill_random(out.data_ptr(), wide(out), out.numel(), static_cast<Distribution>(distribution),
+              stream_of(seed, purpose, step), current_stream());
+}
+
+void fill_of_variance(at::Tensor out, const at::Tensor& variance, std::int64_t seed, std::int64_t purpose,
+                      std::int64_t step) {
+  const c10::cuda::CUDAGuard guard(out.device());
+  TORCH_CHECK(
+      variance.is_contiguous() && variance.numel() == out.numel() && variance.scalar_type() == out.scalar_type(),
+      "variances must be contiguous, and of the size and type of what they are for");
+  fill_normal_of_variance(out.data_ptr(), variance.data_ptr(), wide(out), out.numel(), stream_of(seed, purpose, step),
+                          current_stream());
+}
+
+at::Tensor load_images(const at::Tensor& images, const at::Tensor& indices, at::ArrayRef<double> mean,
+                       at::ArrayRef<double> std, bool augment, std::int64_t seed, std::int64_t epoch,
+                       at::ScalarType type) {
+  const c10::cuda::CUDAGuard guard(images.device());
+  TORCH_CHECK(indices.is_cuda() && indices.scalar_type() == at::kLong && images.is_contiguous(),
+              "images on a GPU are loaded by int64 indices there");
+  Augmentation call;
+  const auto order = indices.contiguous();
+  call.images = images.data_ptr<std::uint8_t>(), call.indices = order.data_ptr<std::int64_t>();
+  call.epoch = static_cast<std::uint32_t>(epoch), call.seed = static_cast<std::uint64_t>(seed);
+  call.examples = static_cast<int>(indices.numel()), call.channels = static_cast<int>(images.size(1));
+  call.height = static_cast<int>(images.size(2)), call.width = static_cast<int>(images.size(3));
+  call.augment = augment;
+  TORCH_CHECK(mean.size() <= kMostImageChannels, "images on a GPU have at most ", kMostImageChannels, " channels");
+  for (std::size_t c = 0; c < mean.size(); ++c) {
+    call.scale[c] = static_cast<float>(1.0 / (255.0 * std[c]));
+    call.shift[c] = static_cast<float>(-mean[c] / std[c]);
+  }
+  auto out = at::empty({indices.numel(), images.size(1), images.size(2), images.size(3)},
+                       images.options().dtype(type).memory_format(at::MemoryFormat::ChannelsLast));
+  call.scalar = scalar_of(out);
+  call.out = out.data_ptr();
+  if (call.examples > 0) load_batch(call, current_stream());
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(covnoise, CUDA, m) {
+  m.impl("sgd_update", sgd_update);
+  m.impl("fill_random", fill);
+  m.impl("fill_normal_of_variance", fill_of_variance);
+  m.impl("load_images", load_images);
+}
+
+}  // namespace covnoise::cuda

@@ -1,0 +1,58 @@
+#include "covnoise/ops/convolution.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+namespace covnoise {
+namespace {
+
+at::Tensor convolution_cpu(const at::Tensor& x, const at::Tensor& weight, const c10::optional<at::Tensor>& bias,
+                           at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                           std::int64_t groups) {
+  return at::conv2d(x, weight, bias, stride, padding, dilation, groups);
+}
+
+std::tuple<at::Tensor, at::Tensor> gradients_cpu(const at::Tensor& dz, const at::Tensor& x, const at::Tensor& weight,
+                                                 at::IntArrayRef stride, at::IntArrayRef padding,
+                                                 at::IntArrayRef dilation, std::int64_t groups, bool input,
+                                                 bool kernel) {
+  const auto result = at::convolution_backward(dz, x, weight, at::OptionalIntArrayRef{}, stride, padding, dilation,
+                                               false, {0, 0}, groups, {input, kernel, false});
+  return {std::get<0>(result), std::get<1>(result)};
+}
+
+}  // namespace
+
+at::Tensor convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                       const ConvolutionGeometry& geometry) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("covnoise::convolution", "").typed<decltype(convolution_cpu)>();
+  const auto shift = bias.defined() ? c10::optional<at::Tensor>(bias) : c10::optional<at::Tensor>();
+  return op.call(x, weight, shift, geometry.stride, geometry.padding, geometry.dilation, geometry.groups);
+}
+
+std::tuple<at::Tensor, at::Tensor> convolution_gradients(const at::Tensor& dz, const at::Tensor& x,
+                                                         const at::Tensor& weight, const ConvolutionGeometry& geometry,
+                                                         bool input, bool kernel) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("covnoise::convolution_gradients", "")
+                             .typed<decltype(gradients_cpu)>();
+  return op.call(dz, x, weight, geometry.stride, geometry.padding, geometry.dilation, geometry.groups, input, kernel);
+}
+
+TORCH_LIBRARY_FRAGMENT(covnoise, m) {
+  m.def(
+      "convolution(Tensor x, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups)"
+      " -> Tensor");
+  m.def(
+      "convolution_gradients(Tensor dz, Tensor x, Tensor weight, int[] stride, int[] padding, int[] dilation, "
+      "int groups, bool input, bool kernel) -> (Tensor, Tensor)");
+}
+
+TORCH_LIBRARY_IMPL(covnoise, CPU, m) {
+  m.impl("convolution", convolution_cpu);
+  m.impl("convolution_gradients", gradients_cpu);
+}
+
+}  // namespace covnoise

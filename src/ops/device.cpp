@@ -1,0 +1,127 @@
+#include "covnoise/ops/device.h"
+
+#include "covnoise/core/error.h"
+
+#include <fmt/format.h>
+
+#ifdef COVNOISE_HAS_CUDA
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <mutex>
+#endif
+
+namespace covnoise {
+namespace {
+
+bool is_device_name(const std::string& name) {
+  if (name == "cpu" || name == "cuda") return true;
+  return name.rfind("cuda:", 0) == 0 && name.size() > 5 && name.size() < 8 &&
+         name.find_first_not_of("0123456789", 5) == std::string::npos;
+}
+
+}  // namespace
+
+#ifdef COVNOISE_HAS_CUDA
+
+at::Device device_of(const std::string& name) {
+  require(is_device_name(name), fmt::format("run.device = \"{}\" is not known; known: cpu, cuda, cuda:N", name));
+  const at::Device device(name);
+  if (!device.is_cuda()) return device;
+  const int count = c10::cuda::device_count();
+  const int index = device.has_index() ? device.index() : 0;
+  require(index < count,
+          fmt::format("run.device = \"{}\": this machine has {} usable GPUs; use --device cpu", name, count));
+  return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+void set_gpu_arithmetic(const GpuArithmetic& arithmetic) {
+  auto& context = at::globalContext();
+  context.setAllowTF32CuBLAS(arithmetic.tf32);
+  context.setAllowTF32CuDNN(arithmetic.tf32);
+  context.setBenchmarkCuDNN(!arithmetic.deterministic);
+  context.setDeterministicCuDNN(arithmetic.deterministic);
+}
+
+struct DeviceStream::State {
+  explicit State(at::Device device) : guard(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {}
+  c10::cuda::CUDAStreamGuard guard;
+};
+
+DeviceStream::DeviceStream(at::Device device) : state_(device.is_cuda() ? std::make_unique<State>(device) : nullptr) {}
+DeviceStream::~DeviceStream() = default;
+
+struct CapturedWork::State {
+  at::cuda::CUDAGraph graph;
+};
+
+CapturedWork::CapturedWork(const std::function<void()>& work, const CapturedWork* shares_memory_with)
+    : state_(std::make_unique<State>()) {
+  static std::mutex one_at_a_time;  // of the process: a capture does not bear memory being fetched elsewhere
+  const std::lock_guard<std::mutex> lock(one_at_a_time);
+  auto& graph = state_->graph;
+  graph.capture_begin(shares_memory_with ? shares_memory_with->state_->graph.pool() : at::cuda::graph_pool_handle(),
+                      cudaStreamCaptureModeThreadLocal);
+  try {
+    work();
+  } catch (...) {
+    graph.capture_end();
+    throw;
+  }
+  graph.capture_end();
+}
+
+CapturedWork::~CapturedWork() = default;
+
+void CapturedWork::replay() { state_->graph.replay(); }
+
+void synchronize(at::Device device) {
+  if (device.is_cuda()) c10::cuda::getCurrentCUDAStream(device.index()).synchronize();
+}
+
+std::int64_t peak_device_bytes(at::Device device) {
+  if (!device.is_cuda()) return 0;
+  return c10::cuda::CUDACachingAllocator::getDeviceStats(device.index()).allocated_bytes[0].peak;
+}
+
+void reset_peak_device_bytes(at::Device device) {
+  if (device.is_cuda()) c10::cuda::CUDACachingAllocator::resetPeakStats(device.index());
+}
+
+#else
+
+namespace {
+
+[[noreturn]] void no_cuda() {
+  throw Error("this build has no CUDA kernels: build with nvcc and a LibTorch for CUDA, or use --device cpu");
+}
+
+}  // namespace
+
+at::Device device_of(const std::string& name) {
+  require(is_device_name(name), fmt::format("run.device = \"{}\" is not known; known: cpu, cuda, cuda:N", name));
+  if (name != "cpu") no_cuda();
+  return at::kCPU;
+}
+
+void set_gpu_arithmetic(const GpuArithmetic&) {}
+
+struct DeviceStream::State {};
+DeviceStream::DeviceStream(at::Device) {}
+DeviceStream::~DeviceStream() = default;
+
+struct CapturedWork::State {};
+CapturedWork::CapturedWork(const std::function<void()>&, const CapturedWork*) { no_cuda(); }
+CapturedWork::~CapturedWork() = default;
+void CapturedWork::replay() { no_cuda(); }
+
+void synchronize(at::Device) {}
+std::int64_t peak_device_bytes(at::Device) { return 0; }
+void reset_peak_device_bytes(at::Device) {}
+
+#endif
+
+}  // namespace covnoise

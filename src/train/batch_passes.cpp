@@ -1,0 +1,69 @@
+#include "train/batch_passes.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace covnoise {
+
+PassedBatch BatchPasses::finish() {
+  PassedBatch result;
+  result.statistics = collector_.finish();
+  const auto number = [](const at::Tensor& value) { return value.to(at::kDouble); };
+  const auto& diagonal = result.statistics.diagonal;
+  const auto norm = number(result.statistics.gradient.norm());
+  result.numbers = at::stack({collector_.sums().loss, number(collector_.sums().correct), norm,
+                              diagonal.defined() ? diagonal.sum(at::kDouble) : at::zeros_like(norm)});
+  return result;
+}
+
+PassedBatch BatchPasses::pass(const Loader& loader, const at::Tensor& indices, std::int64_t epoch) {
+  const std::int64_t batch = indices.size(0);
+  for (std::int64_t first = 0; first < batch; first += micro_batch_) {
+    const auto slice = indices.narrow(0, first, std::min(micro_batch_, batch - first));
+    collector_.add(loader.images(slice, epoch), loader.labels(slice));
+  }
+  return finish();
+}
+
+PassedBatch BatchPasses::pass(const at::Tensor& images, const at::Tensor& labels) {
+  const std::int64_t batch = images.size(0);
+  for (std::int64_t first = 0; first < batch; first += micro_batch_) {
+    const std::int64_t n = std::min(micro_batch_, batch - first);
+    collector_.add(images.narrow(0, first, n), labels.narrow(0, first, n));
+  }
+  return finish();
+}
+
+BatchPasses::Kind* BatchPasses::find(const Needs& needs, std::int64_t batch) {
+  for (const auto& kind : kinds_) {
+    if (kind->needs == needs && kind->images.size(0) == batch) return kind.get();
+  }
+  return nullptr;
+}
+
+const PassedBatch& BatchPasses::run(const Needs& needs, const Loader& loader, const at::Tensor& indices,
+                                    std::int64_t epoch) {
+  const bool captured = loader.device().is_cuda() && !needs.kronecker;  // factors are new tensors each time
+  if (!captured) return last_ = pass(loader, indices, epoch);
+  Kind* kind = find(needs, indices.size(0));
+  if (!kind) {
+    kinds_.push_back(std::make_unique<Kind>());
+    kind = kinds_.back().get();
+    kind->needs = needs;
+    kind->images = loader.images(indices, epoch);
+    kind->labels = loader.labels(indices);
+    return kind->result = pass(kind->images, kind->labels);
+  }
+  kind->images.copy_(loader.images(indices, epoch));
+  kind->labels.copy_(loader.labels(indices));
+  if (!kind->graph) {
+    const auto other = std::find_if(kinds_.begin(), kinds_.end(), [](const auto& k) { return k->graph != nullptr; });
+    kind->graph = std::make_unique<CapturedWork>([&] { kind->result = pass(kind->images, kind->labels); },
+                                                 other != kinds_.end() ? (*other)->graph.get() : nullptr);
+  }
+  kind->graph->replay();
+  return kind->result;
+}
+
+}  // namespace covnoise
