@@ -1,5 +1,6 @@
 #include "cuda/bind.h"
 #include "cuda/conv_weight_gradient.h"
+#include "cuda/double_precision.h"
 #include "cuda/narrow_conv.h"
 
 #include <ATen/Context.h>
@@ -10,10 +11,7 @@ namespace {
 
 using OptionalTensor = c10::optional<at::Tensor>;
 
-struct Geometry {
-  at::IntArrayRef stride, padding, dilation;
-  std::int64_t groups;
-};
+using double_precision::Geometry;
 
 bool all_are(at::IntArrayRef values, std::int64_t value) {
   return std::all_of(values.begin(), values.end(), [&](std::int64_t v) { return v == value; });
@@ -146,6 +144,9 @@ at::Tensor convolution_squares(const at::Tensor& x_any, const at::Tensor& dz_any
                                at::IntArrayRef dilation, std::int64_t groups, std::int64_t examples_per_group,
                                bool spatial) {
   const c10::cuda::CUDAGuard guard(x_any.device());
+  if (x_any.scalar_type() == at::kDouble)
+    return double_precision::weight_gradient_squares(x_any, dz_any, squares, weight_sizes,
+                                                     {stride, padding, dilation, groups}, examples_per_group, spatial);
   return weight_gradient_by_kernel(channels_last(x_any), channels_last(dz_any), weight_sizes,
                                    {stride, padding, dilation, groups},
                                    spatial ? GradientSquares::kSpatial : GradientSquares::kGroups, examples_per_group,
@@ -153,7 +154,7 @@ at::Tensor convolution_squares(const at::Tensor& x_any, const at::Tensor& dz_any
 }
 
 at::Tensor linear_gradient(const at::Tensor& a, const at::Tensor& dz) {
-  if (a.scalar_type() == at::kFloat) return dz.t().mm(a);
+  if (a.scalar_type() != at::kBFloat16) return dz.t().mm(a);
   return at::mm(dz.t(), a, at::kFloat);
 }
 
@@ -166,6 +167,10 @@ at::Tensor linear_squares(const at::Tensor& a_any, const at::Tensor& dz_any, at:
   const auto dz = dz_any.contiguous().view({dz_any.size(0), dz_any.size(1), 1, 1});
   static constexpr std::int64_t kOne = 1, kZero = 0;
   const std::int64_t sizes[] = {dz.size(1), a.size(1), 1, 1};
+  if (a.scalar_type() == at::kDouble)
+    return double_precision::weight_gradient_squares(a, dz, squares, sizes, {kOne, kZero, kOne, 1}, examples_per_group,
+                                                     false)
+        .view({dz.size(1), a.size(1)});
   return weight_gradient_by_kernel(a, dz, sizes, {kOne, kZero, kOne, 1},
                                    examples_per_group == 1 ? GradientSquares::kSpatial : GradientSquares::kGroups,
                                    examples_per_group, added_to(squares, a.size(1) * dz.size(1)))

@@ -1,4 +1,5 @@
 #include "cuda/bind.h"
+#include "cuda/double_precision.h"
 #include "cuda/ghost_norm.h"
 
 #include <torch/library.h>
@@ -10,11 +11,14 @@ using OptionalTensor = c10::optional<at::Tensor>;
 
 constexpr std::int64_t kArrays = 5;  // of statistics [G, C]: mean, rstd, variance, scale, shift
 
-GhostShape shape_of(const at::Tensor& x, std::int64_t ghost_batch) {
+void check(const at::Tensor& x, std::int64_t ghost_batch) {
   TORCH_CHECK(x.dim() == 4, "ghost batch normalisation takes images [M, C, H, W], not ", x.sizes());
   TORCH_CHECK(ghost_batch > 0 && x.size(0) > 0 && x.size(0) % ghost_batch == 0, "a batch of ", x.size(0),
               " examples is not a whole number of ghost batches of ", ghost_batch);
   TORCH_CHECK(ghost_batch * x.size(2) * x.size(3) > 1, "a ghost batch of one value per channel has no variance");
+}
+
+GhostShape shape_of(const at::Tensor& x, std::int64_t ghost_batch) {
   GhostShape shape;
   shape.examples = static_cast<int>(x.size(0)), shape.positions = static_cast<int>(x.size(2) * x.size(3));
   shape.channels = static_cast<int>(x.size(1)), shape.ghost_batch = static_cast<int>(ghost_batch);
@@ -28,13 +32,19 @@ GhostStatistics arrays_of(const at::Tensor& statistics) {
   return {first, first + size, first + 2 * size, first + 3 * size, first + 4 * size};
 }
 
+at::Tensor or_undefined(const OptionalTensor& tensor) { return tensor.has_value() ? *tensor : at::Tensor(); }
+
 std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& x_any, const OptionalTensor& residual_any,
                                            const at::Tensor& weight, const at::Tensor& bias, at::Tensor running_mean,
                                            at::Tensor running_var, std::int64_t ghost_batch, double momentum,
                                            double eps, bool relu) {
   const c10::cuda::CUDAGuard guard(x_any.device());
+  check(x_any, ghost_batch);
   const auto x = channels_last(x_any);
   const auto residual = residual_any.has_value() ? channels_last(residual_any->to(x.scalar_type())) : at::Tensor();
+  if (x.scalar_type() == at::kDouble)
+    return double_precision::ghost_norm(x, residual, weight, bias, running_mean, running_var, ghost_batch, momentum,
+                                        eps, relu);
   const GhostShape shape = shape_of(x, ghost_batch);
   const auto stream = current_stream();
   const std::int64_t channels = shape.channels, parts = ghost_norm_parts(shape), pieces = shape.ghosts() * parts;
@@ -62,7 +72,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward(
     const OptionalTensor& weight_squares, const OptionalTensor& bias_squares, std::int64_t examples_per_group) {
   const c10::cuda::CUDAGuard guard(x_any.device());
   const auto x = channels_last(x_any), dy = channels_last(dy_any);
+  check(x, ghost_batch);
   const auto output = y.has_value() ? channels_last(*y) : at::Tensor();
+  if (x.scalar_type() == at::kDouble)
+    return double_precision::ghost_norm_backward({dy, x, output, weight, statistics, ghost_batch, relu, residual,
+                                                  or_undefined(weight_squares), or_undefined(bias_squares),
+                                                  examples_per_group});
   GhostNormBackward call;
   call.shape = shape_of(x, ghost_batch);
   const std::int64_t channels = call.shape.channels;

@@ -16,27 +16,6 @@ float* floats(const at::Tensor& buffer, std::int64_t size) {
   return buffer.data_ptr<float>();
 }
 
-void sgd_update(at::Tensor values, const at::Tensor& gradient, at::Tensor momentum, const OptionalTensor& noise,
-                const OptionalTensor& variance, double noise_scale, std::int64_t seed, std::int64_t step, double lr,
-                double mu, double weight_decay, const OptionalTensor& clip, bool nesterov, bool noise_in_gradient) {
-  const c10::cuda::CUDAGuard guard(values.device());
-  Update call;
-  call.size = values.numel();
-  call.theta = floats(values, call.size), call.momentum_buffer = floats(momentum, call.size);
-  call.gradient = floats(gradient, call.size);
-  call.clip = clip.has_value() ? floats(*clip, 1) : nullptr;
-  call.lr = static_cast<float>(lr), call.momentum = static_cast<float>(mu);
-  call.weight_decay = static_cast<float>(weight_decay), call.nesterov = nesterov;
-  call.noise = variance.has_value() ? UpdateNoise::kVariance
-               : noise.has_value()  ? UpdateNoise::kGiven
-                                    : UpdateNoise::kNone;
-  call.noise_in_gradient = noise_in_gradient;
-  if (call.noise != UpdateNoise::kNone) call.values = floats(variance.has_value() ? *variance : *noise, call.size);
-  call.noise_scale = static_cast<float>(noise_scale);
-  call.seed = static_cast<std::uint64_t>(seed), call.step = static_cast<std::uint32_t>(step);
-  update(call, current_stream());
-}
-
 bool wide(const at::Tensor& out) {
   TORCH_CHECK(out.is_contiguous() && (out.scalar_type() == at::kFloat || out.scalar_type() == at::kDouble),
               "random numbers fill contiguous tensors of float or double");
@@ -63,6 +42,45 @@ void fill_of_variance(at::Tensor out, const at::Tensor& variance, std::int64_t s
                           current_stream());
 }
 
+/// sqrt(variance) times the normals of the noise's stream.
+at::Tensor drawn(const at::Tensor& variance, std::int64_t seed, std::int64_t step) {
+  auto out = at::empty_like(variance);
+  fill_of_variance(out, variance, seed, static_cast<std::int64_t>(Purpose::kNoise), step);
+  return out;
+}
+
+void sgd_update(at::Tensor values, const at::Tensor& gradient, at::Tensor momentum, const OptionalTensor& noise,
+                const OptionalTensor& variance, double noise_scale, std::int64_t seed, std::int64_t step, double lr,
+                double mu, double weight_decay, const OptionalTensor& clip, bool nesterov, bool noise_in_gradient) {
+  const c10::cuda::CUDAGuard guard(values.device());
+  if (values.scalar_type() == at::kDouble) {
+    const auto n = variance.has_value() ? drawn(*variance, seed, step).mul_(noise_scale)
+                   : noise.has_value()  ? *noise
+                                        : at::zeros_like(values);
+    auto d = (clip.has_value() ? gradient * *clip : gradient).add(values, weight_decay);
+    if (noise_in_gradient) d.add_(n);
+    if (mu != 0) momentum.mul_(mu).add_(d);
+    const auto direction = mu == 0 ? d : nesterov ? d.add(momentum, mu) : momentum;
+    values.sub_(noise_in_gradient ? direction : direction + n, lr);
+    return;
+  }
+  Update call;
+  call.size = values.numel();
+  call.theta = floats(values, call.size), call.momentum_buffer = floats(momentum, call.size);
+  call.gradient = floats(gradient, call.size);
+  call.clip = clip.has_value() ? floats(*clip, 1) : nullptr;
+  call.lr = static_cast<float>(lr), call.momentum = static_cast<float>(mu);
+  call.weight_decay = static_cast<float>(weight_decay), call.nesterov = nesterov;
+  call.noise = variance.has_value() ? UpdateNoise::kVariance
+               : noise.has_value()  ? UpdateNoise::kGiven
+                                    : UpdateNoise::kNone;
+  call.noise_in_gradient = noise_in_gradient;
+  if (call.noise != UpdateNoise::kNone) call.values = floats(variance.has_value() ? *variance : *noise, call.size);
+  call.noise_scale = static_cast<float>(noise_scale);
+  call.seed = static_cast<std::uint64_t>(seed), call.step = static_cast<std::uint32_t>(step);
+  update(call, current_stream());
+}
+
 at::Tensor load_images(const at::Tensor& images, const at::Tensor& indices, at::ArrayRef<double> mean,
                        at::ArrayRef<double> std, bool augment, std::int64_t seed, std::int64_t epoch,
                        at::ScalarType type) {
@@ -81,12 +99,14 @@ at::Tensor load_images(const at::Tensor& images, const at::Tensor& indices, at::
     call.scale[c] = static_cast<float>(1.0 / (255.0 * std[c]));
     call.shift[c] = static_cast<float>(-mean[c] / std[c]);
   }
-  auto out = at::empty({indices.numel(), images.size(1), images.size(2), images.size(3)},
-                       images.options().dtype(type).memory_format(at::MemoryFormat::ChannelsLast));
+  const bool widened = type == at::kDouble;
+  auto out =
+      at::empty({indices.numel(), images.size(1), images.size(2), images.size(3)},
+                images.options().dtype(widened ? at::kFloat : type).memory_format(at::MemoryFormat::ChannelsLast));
   call.scalar = scalar_of(out);
   call.out = out.data_ptr();
   if (call.examples > 0) load_batch(call, current_stream());
-  return out;
+  return out.to(type);
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ void check(const Dataset& dataset, const LoaderOptions& options) {
   TORCH_CHECK(options.mean.size() == channels && options.std.size() == channels, "images have ", channels,
               " channels, but mean has ", options.mean.size(), " values and std has ", options.std.size());
   for (const double deviation : options.std) TORCH_CHECK(deviation > 0, "std must be positive, got ", deviation);
-  const auto low = options.device.is_cuda() ? at::kBFloat16 : at::kDouble;
-  TORCH_CHECK(options.dtype == at::kFloat || options.dtype == low, "images are loaded as float or ", low, " on ",
-              options.device, ", not ", options.dtype);
+  const bool low = options.dtype == at::kBFloat16 && options.device.is_cuda();
+  TORCH_CHECK(options.dtype == at::kFloat || options.dtype == at::kDouble || low,
+              "images are loaded as float, double or, on a GPU, bfloat16, not ", options.dtype);
 }
 
 }  // namespace

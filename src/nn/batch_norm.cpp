@@ -31,8 +31,8 @@ struct TrainingBatchNorm : torch::autograd::Function<TrainingBatchNorm> {
     const bool has_residual = residual.has_value();
     const auto [y, moments] = ghost_batch_norm(x, weight, bias, layer.running_mean, layer.running_var, norm,
                                                has_residual ? *residual : at::Tensor());
-    // Without a residual a GPU knows from the input where the ReLU was open.
-    const bool keeps_output = relu && (has_residual || !x.is_cuda());
+    // Without a residual the GPU's kernel knows from the input where the ReLU was open.
+    const bool keeps_output = relu && (has_residual || !x.is_cuda() || x.scalar_type() == at::kDouble);
     context->save_for_backward({x, weight, moments, keeps_output ? y : at::Tensor()});
     context->saved_data["ghost_batch"] = norm.ghost_batch;
     context->saved_data["relu"] = relu;
@@ -53,7 +53,8 @@ struct TrainingBatchNorm : torch::autograd::Function<TrainingBatchNorm> {
     if (const auto record = statistics::saved_record(context); record && record->request.any()) {
       squares = squares_of(*record, weight, x.size(0));
       if (record->request.gram) {
-        TORCH_CHECK(!norm.relu || y.defined(), "the Gram matrix of batch normalisation in training mode needs a CPU");
+        TORCH_CHECK(!norm.relu || y.defined(),
+                    "the Gram matrix of batch normalisation in training mode needs a CPU, or train.precision = fp64");
         add_gram(*record, norm.relu ? at::threshold_backward(dy, y, 0) : dy,
                  (x - by_example(moments[0], x)) * by_example(moments[1], x));
       }

@@ -18,8 +18,6 @@ Dataset part(const Dataset& all, std::int64_t first, std::int64_t count) {
 
 at::Device training_device(const Config& config) {
   const auto device = device_of(config.run.device);
-  require(device.is_cpu() || config.train.precision != "fp64",
-          "train.precision = \"fp64\" needs a CPU; on a GPU use fp32, tf32 or bf16");
   set_gpu_arithmetic({config.train.precision != "fp32", config.run.deterministic});
   return device;
 }

@@ -2,6 +2,7 @@
 #include "covnoise/nn/batch_norm.h"
 #include "covnoise/nn/conv2d.h"
 #include "covnoise/nn/linear.h"
+#include "support/device.h"
 
 #include <torch/torch.h>
 
@@ -37,11 +38,12 @@ Subject subject(Layer layer, at::ScalarType dtype, at::IntArrayRef input_sizes) 
   layer->to(dtype);
   const torch::NoGradGuard no_grad;
   for (auto& parameter : layer->parameters()) parameter.normal_();
+  layer->to(device());
   auto forward = [layer](const at::Tensor& x) mutable { return layer->forward(x); };
-  const auto x = torch::randn(input_sizes, dtype);
+  const auto x = on_device(torch::randn(input_sizes, dtype));
   const auto training = layer->is_training();
   layer->eval();  // keeps running statistics as they are
-  const auto dz = torch::randn_like(forward(x));
+  const auto dz = on_device(torch::randn(forward(x).sizes(), dtype));
   layer->train(training);
   return {layer.ptr(), layer.get(), forward, x, dz};
 }

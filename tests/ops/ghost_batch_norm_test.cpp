@@ -1,6 +1,7 @@
 #include "covnoise/ops/ghost_batch_norm.h"
 
 #include "covnoise/core/threads.h"
+#include "support/device.h"
 
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
@@ -29,13 +30,12 @@ Problem make_problem(const Case& test) {
   const auto options = at::TensorOptions().dtype(test.dtype);
   const std::int64_t channels = test.sizes[1];
   const auto offset = torch::randn({1, channels, 1, 1}, options) * 3;
-  return {torch::randn(test.sizes, options) * 2 + offset,
-          torch::randn({channels}, options),
-          torch::randn({channels}, options),
-          torch::randn({channels}, options),
-          torch::rand({channels}, options) + 0.5,
-          torch::randn(test.sizes, options),
-          torch::randn(test.sizes, options)};
+  const auto draw = [&](at::IntArrayRef sizes) { return torch::randn(sizes, options); };
+  Problem p{draw(test.sizes) * 2 + offset,          draw({channels}), draw({channels}), draw({channels}),
+            torch::rand({channels}, options) + 0.5, draw(test.sizes), draw(test.sizes)};
+  for (auto* tensor : {&p.x, &p.weight, &p.bias, &p.running_mean, &p.running_var, &p.dy, &p.residual})
+    *tensor = testing::on_device(*tensor);
+  return p;
 }
 
 class GhostBatchNorm : public ::testing::TestWithParam<Case> {

@@ -1,6 +1,7 @@
 #include "covnoise/ops/random.h"
 
 #include "covnoise/core/threads.h"
+#include "support/device.h"
 
 #include <gtest/gtest.h>
 
@@ -51,7 +52,7 @@ TEST(NormalPair, IsFiniteAtTheEndsOfItsRange) {
 
 TEST(FillNormal, HasTheMomentsOfANormal) {
   const std::int64_t n = 1 << 20;
-  auto x = torch::empty({n}, torch::kFloat64);
+  auto x = testing::on_device(torch::empty({n}, torch::kFloat64));
   fill_normal(x, {1, Purpose::kNoise, 7});
   const double root = std::sqrt(static_cast<double>(n));  // 5 standard errors each
   EXPECT_NEAR(x.mean().item<double>(), 0.0, 5 / root);
@@ -63,7 +64,8 @@ TEST(FillNormal, HasTheMomentsOfANormal) {
 }
 
 TEST(FillNormal, IsAPureFunctionOfTheStreamAndTheIndex) {
-  auto whole = torch::empty({100003}), part = torch::empty({777}), other = torch::empty({777});
+  auto whole = testing::on_device(torch::empty({100003})), part = testing::on_device(torch::empty({777})),
+       other = testing::on_device(torch::empty({777}));
   set_threads(2);
   fill_normal(whole, {5, Purpose::kNoise, 1});
   set_threads(1);
@@ -78,25 +80,41 @@ TEST(FillNormal, IsAPureFunctionOfTheStreamAndTheIndex) {
 }
 
 TEST(FillNormal, GivesTheSameNumbersInFloatAndDouble) {
-  auto single = torch::empty({5000}), wide = torch::empty({5000}, torch::kFloat64);
+  auto single = testing::on_device(torch::empty({5000})),
+       wide = testing::on_device(torch::empty({5000}, torch::kFloat64));
   fill_normal(single, {9, Purpose::kNoise, 0});
   fill_normal(wide, {9, Purpose::kNoise, 0});
   EXPECT_TRUE(single.to(torch::kFloat64).equal(wide));
 }
 
 TEST(FillSigns, AreBalancedAndNothingElse) {
-  auto signs = torch::empty({100000}, torch::kFloat64);
+  auto signs = testing::on_device(torch::empty({100000}, torch::kFloat64));
   fill_signs(signs, {2, Purpose::kSigns, 3});
   EXPECT_TRUE(signs.abs().eq(1).all().item<bool>());
   EXPECT_LT(std::abs(signs.mean().item<double>()), 5 / std::sqrt(1e5));
 }
 
 TEST(FillUniform, StaysInsideTheOpenInterval) {
-  auto u = torch::empty({100000}, torch::kFloat64);
+  auto u = testing::on_device(torch::empty({100000}, torch::kFloat64));
   fill_uniform(u, {2, Purpose::kLabels, 3});
   EXPECT_GT(u.min().item<double>(), 0.0);
   EXPECT_LT(u.max().item<double>(), 1.0);
   EXPECT_NEAR(u.mean().item<double>(), 0.5, 5 * std::sqrt(1.0 / 12 / 1e5));
+}
+
+/// Whatever the device, the CPU's numbers: the same words, and normals to rounding.
+TEST(Fills, AreTheSameOnEveryDevice) {
+  const RandomStream stream{4, Purpose::kNoise, 9};
+  auto here = torch::empty({10003}), there = testing::on_device(torch::empty({10003}));
+  fill_normal(here, stream);
+  fill_normal(there, stream);
+  EXPECT_TRUE(there.cpu().allclose(here, 1e-5, 2e-6));
+  fill_signs(here, stream);
+  fill_signs(there, stream);
+  EXPECT_TRUE(there.cpu().equal(here));
+  fill_uniform(here, stream);
+  fill_uniform(there, stream);
+  EXPECT_TRUE(there.cpu().equal(here));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "covnoise/ops/weight_gradient.h"
 
+#include "support/device.h"
+
 #include "covnoise/core/threads.h"
 #include "ops/weight_gradient_cpu.h"
 
@@ -167,7 +169,8 @@ INSTANTIATE_TEST_SUITE_P(All, WeightGradient,
 
 TEST(Conv2dWeightGradientSquares, TakesAnyStridesOfTheTensors) {
   const Sizes s{4, 6, 10, 7, 5, 3, 2, 1, 1, 2};
-  const at::Tensor x = s.x(at::kDouble).to(at::MemoryFormat::ChannelsLast), dz = s.dz(at::kDouble);
+  const at::Tensor x = testing::on_device(s.x(at::kDouble).to(at::MemoryFormat::ChannelsLast)),
+                   dz = testing::on_device(s.dz(at::kDouble));
   at::Tensor squares = at::zeros(s.weight(), x.options());
   const auto sums = conv2d_weight_gradient_squares(x, dz, squares, s.weight(), {2}, {1, 1}, {1}, 2, 2, false);
   const auto [expected_sums, expected_squares] = brute_force(s, x, dz, 2);
@@ -176,9 +179,10 @@ TEST(Conv2dWeightGradientSquares, TakesAnyStridesOfTheTensors) {
 }
 
 TEST(Conv2dWeightGradientSquares, HeightAndWidthAreNotMixedUp) {
-  const at::Tensor x = at::randn({1, 3, 9, 11}, at::kDouble), weight = at::zeros({4, 3, 3, 2}, at::kDouble);
+  const at::Tensor x = testing::on_device(at::randn({1, 3, 9, 11}, at::kDouble)),
+                   weight = at::zeros({4, 3, 3, 2}, x.options());
   const std::vector<std::int64_t> stride{2, 1}, padding{1, 0}, dilation{1, 3};
-  const at::Tensor dz = at::randn({1, 4, 5, 8}, at::kDouble);
+  const at::Tensor dz = testing::on_device(at::randn({1, 4, 5, 8}, at::kDouble));
   at::Tensor squares = at::ones_like(weight);  // added to
   const auto sums =
       conv2d_weight_gradient_squares(x, dz, squares, weight.sizes(), stride, padding, dilation, 1, 1, false);
@@ -190,7 +194,7 @@ TEST(Conv2dWeightGradientSquares, HeightAndWidthAreNotMixedUp) {
 
 TEST(Conv2dWeightGradientSquares, SpatialDropsTheCrossTermsOfPositions) {
   const Sizes s{4, 3, 8, 6, 5, 3, 1, 1};
-  const at::Tensor x = s.x(at::kDouble), dz = s.dz(at::kDouble);
+  const at::Tensor x = testing::on_device(s.x(at::kDouble)), dz = testing::on_device(s.dz(at::kDouble));
   at::Tensor squares = at::ones(s.weight(), x.options());
   const auto sums = conv2d_weight_gradient_squares(x, dz, squares, s.weight(), {1}, {1}, {1}, 1, 4, true);
   expect_close(sums, library_gradient(s, x, dz));
@@ -199,7 +203,8 @@ TEST(Conv2dWeightGradientSquares, SpatialDropsTheCrossTermsOfPositions) {
 
 TEST(LinearWeightGradientSquares, SquaresPerExampleAndPerGroup) {
   for (const auto dtype : {at::kFloat, at::kDouble}) {
-    const at::Tensor a = at::randn({12, 137}, at::kDouble).to(dtype), dz = at::randn({12, 50}, at::kDouble).to(dtype);
+    const at::Tensor a = testing::on_device(at::randn({12, 137}, at::kDouble).to(dtype)),
+                     dz = testing::on_device(at::randn({12, 50}, at::kDouble).to(dtype));
     const at::Tensor a64 = a.to(at::kDouble), dz64 = dz.to(at::kDouble);
     at::Tensor squares = at::zeros({50, 137}, a.options());
     expect_close(linear_weight_gradient_squares(a, dz, squares, 1), dz64.t().mm(a64));
@@ -239,13 +244,14 @@ TEST(WeightGradientOperators, RefuseWrongSizes) {
         [&] { conv2d_weight_gradient_squares(input, dz, squares, weight, {stride}, {1}, {1}, groups, group, false); });
   };
   EXPECT_EQ(conv(x, {5, 3, 3, 3}, 1, 1, 1), "accepted");
-  EXPECT_THAT(conv(x, {5, 3, 3, 3}, 1, 1, 3), testing::HasSubstr("4 examples are not a whole number of groups of 3"));
-  EXPECT_THAT(conv(x, {5, 3, 3, 3}, 2, 1, 1), testing::HasSubstr("expected [4, 5, 4, 4]"));
-  EXPECT_THAT(conv(x, {5, 3, 3, 3}, 0, 1, 1), testing::HasSubstr("stride [0] must be at least 1"));
-  EXPECT_THAT(conv(x, {5, 2, 3, 3}, 1, 1, 1), testing::HasSubstr("the input has 3 channels"));
-  EXPECT_THAT(conv(x, {5, 3, 3, 3}, 1, 2, 1), testing::HasSubstr("5 outputs are not a whole number of 2 groups"));
-  EXPECT_THAT(conv(x.to(at::kDouble), {5, 3, 3, 3}, 1, 1, 1), testing::HasSubstr("both must be float or both double"));
-  EXPECT_THAT(conv(x.narrow(0, 0, 2), {5, 3, 3, 3}, 1, 1, 1), testing::HasSubstr("2 examples in the input but 4"));
+  EXPECT_THAT(conv(x, {5, 3, 3, 3}, 1, 1, 3), ::testing::HasSubstr("4 examples are not a whole number of groups of 3"));
+  EXPECT_THAT(conv(x, {5, 3, 3, 3}, 2, 1, 1), ::testing::HasSubstr("expected [4, 5, 4, 4]"));
+  EXPECT_THAT(conv(x, {5, 3, 3, 3}, 0, 1, 1), ::testing::HasSubstr("stride [0] must be at least 1"));
+  EXPECT_THAT(conv(x, {5, 2, 3, 3}, 1, 1, 1), ::testing::HasSubstr("the input has 3 channels"));
+  EXPECT_THAT(conv(x, {5, 3, 3, 3}, 1, 2, 1), ::testing::HasSubstr("5 outputs are not a whole number of 2 groups"));
+  EXPECT_THAT(conv(x.to(at::kDouble), {5, 3, 3, 3}, 1, 1, 1),
+              ::testing::HasSubstr("both must be float or both double"));
+  EXPECT_THAT(conv(x.narrow(0, 0, 2), {5, 3, 3, 3}, 1, 1, 1), ::testing::HasSubstr("2 examples in the input but 4"));
 }
 
 TEST(WeightGradientOperators, RefuseAnEmptyBatch) {
@@ -254,12 +260,12 @@ TEST(WeightGradientOperators, RefuseAnEmptyBatch) {
     conv2d_weight_gradient_squares(at::zeros({0, 3, 8, 8}), at::zeros({0, 5, 8, 8}), squares, {5, 3, 3, 3}, {1}, {1},
                                    {1}, 1, 1, false);
   };
-  EXPECT_THAT(refusal(conv), testing::HasSubstr("the batch is empty"));
+  EXPECT_THAT(refusal(conv), ::testing::HasSubstr("the batch is empty"));
   EXPECT_THAT(refusal([] {
                 at::Tensor squares = at::zeros({5, 3});
                 linear_weight_gradient_squares(at::zeros({0, 3}), at::zeros({0, 5}), squares, 1);
               }),
-              testing::HasSubstr("the batch is empty"));
+              ::testing::HasSubstr("the batch is empty"));
 }
 
 TEST(WeightGradientOperators, RefuseSquaresOfAnotherWeight) {
@@ -267,7 +273,7 @@ TEST(WeightGradientOperators, RefuseSquaresOfAnotherWeight) {
   EXPECT_THAT(refusal([&] {
                 linear_weight_gradient_squares(at::zeros({2, 3}), at::zeros({2, 5}), squares, 1);
               }),
-              testing::HasSubstr("the weight's 15 elements"));
+              ::testing::HasSubstr("the weight's 15 elements"));
 }
 
 }  // namespace

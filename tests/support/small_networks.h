@@ -3,6 +3,7 @@
 #include "covnoise/nn/conv2d.h"
 #include "covnoise/nn/initialize.h"
 #include "covnoise/nn/linear.h"
+#include "support/device.h"
 
 #include <torch/torch.h>
 
@@ -108,6 +109,7 @@ inline std::shared_ptr<SmallNetwork> make_small_network(const std::string& name,
   if (name == "residual") network = std::make_shared<SmallResidual>();
   network->to(dtype);
   initialize(*network, 11);
+  network->to(device());
   return network;
 }
 
@@ -120,8 +122,8 @@ inline Examples make_examples(const SmallNetwork& network, std::int64_t count, a
   auto shape = network.input();
   shape.insert(shape.begin(), count);
   auto generator = at::detail::createCPUGenerator(seed);
-  return {torch::randn(shape, generator, torch::dtype(torch::kFloat64)).to(dtype),
-          torch::randint(0, 3, {count}, generator, torch::dtype(torch::kInt64))};
+  return {on_device(torch::randn(shape, generator, torch::dtype(torch::kFloat64)).to(dtype)),
+          on_device(torch::randint(0, 3, {count}, generator, torch::dtype(torch::kInt64)))};
 }
 
 inline at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& labels) {

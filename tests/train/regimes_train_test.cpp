@@ -4,6 +4,7 @@
 #include "covnoise/train/metrics.h"
 #include "covnoise/train/regimes.h"
 #include "covnoise/train/trainer.h"
+#include "support/device.h"
 #include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,8 @@ Config small_config(const std::string& regime, const std::string& model) {
   auto config = load_config(
       std::nullopt, {"regime=" + regime, "model=" + model, "data=glyphs", "train.epochs=2", "data.train_limit=128",
                      "data.test_limit=100", "train.ghost_batch=16", "noise.small_batch=16", "train.micro_batch=32",
-                     "noise.stop_after=1", "train.batch=64", "train.log_every=1", "train.lr=0.01"});
+                     "noise.stop_after=1", "train.batch=64", "train.log_every=1", "train.lr=0.01",
+                     "run.deterministic=true", "run.device=" + testing::device_name()});
   for (auto& change : config.train.batch_schedule) change.batch = 128, change.lr = 0.02;
   resolve_defaults(config);
   check_config(config);

@@ -13,7 +13,7 @@ struct LoaderOptions {
   std::vector<double> mean;           ///< per channel, of pixels scaled to [0, 1]
   std::vector<double> std;            ///< per channel, positive
   std::uint64_t seed = 0;             ///< of the order and of the augmentation
-  at::ScalarType dtype = at::kFloat;  ///< of the images: float or double; on a GPU float or bfloat16
+  at::ScalarType dtype = at::kFloat;  ///< of the images: float or double; on a GPU bfloat16 as well
   at::Device device = at::kCPU;       ///< where the data set lies and images come out
 };
 

@@ -20,7 +20,7 @@ struct GhostNorm {
 ///
 /// with `running_mean` and `running_var` [C] updated in place G times by `momentum` (with the unbiased variance, as
 /// PyTorch does). `residual`, of x's sizes, may be undefined. Returns y and the statistics, [0] the mean [G, C], [1]
-/// 1 / sqrt(var + eps) [G, C], then whatever the device's backward wants. Float or double; on a GPU float or bfloat16
+/// 1 / sqrt(var + eps) [G, C], then whatever the device's backward wants. Float or double; on a GPU bfloat16 as well,
 /// with float32 parameters and statistics. The result does not depend on the number of threads.
 /// torch.ops.covnoise.ghost_batch_norm; not differentiable by itself.
 std::tuple<at::Tensor, at::Tensor> ghost_batch_norm(const at::Tensor& x, const at::Tensor& weight,

@@ -11,7 +11,7 @@ struct ImageTransform {
   bool augment = false;              ///< pad by 4 black pixels, crop at a random place, mirror with probability 1/2
   std::vector<double> mean, std;     ///< per channel: (pixel / 255 - mean) / std
   std::uint64_t seed = 0;            ///< of the augmentation
-  at::ScalarType type = at::kFloat;  ///< float or double; on a GPU float or bfloat16
+  at::ScalarType type = at::kFloat;  ///< float or double; on a GPU bfloat16 as well
 };
 
 /// The examples `indices` (int64 [M]) of `images` (uint8 [N, C, H, W]) as [M, C, H, W]. Crop and mirror are words 0, 1

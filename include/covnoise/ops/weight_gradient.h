@@ -13,7 +13,7 @@ namespace covnoise {
 ///
 /// A group is `examples_per_group` consecutive examples, 1 for squares per example, the ghost batch size for squares
 /// per ghost batch; the batch is a whole number of groups. If `spatial`, the squares are sum_i sum_t Dz_i,t^2 a_i,t^2
-/// instead. x [M, C, H, W], dz [M, O, Ho, Wo], float or double; on a GPU float or bfloat16, with squares and gradient
+/// instead. x [M, C, H, W], dz [M, O, Ho, Wo], float or double; on a GPU bfloat16 as well, with squares and gradient
 /// in float. `stride`, `padding` and `dilation` as [height, width]
 /// or one number. The result does not depend on the number of threads.
 /// torch.ops.covnoise.conv2d_weight_gradient_squares.
