@@ -32,7 +32,7 @@ void print_line(const std::string& line) {
 std::vector<std::string> overrides(const TrainArguments& arguments) {
   std::vector<std::string> list;
   for (const auto& [key, value] : arguments.flags) {
-    if (!value.empty()) list.push_back(key + "=" + value);
+    if (!value.empty()) list.push_back(fmt::format("{}={}", key, value));
   }
   list.insert(list.end(), arguments.set.begin(), arguments.set.end());
   return list;

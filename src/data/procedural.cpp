@@ -8,6 +8,12 @@
 namespace covnoise {
 namespace {
 
+/// 255 x to the nearest integer. Not std::lround: that is libm's, and gives other bytes where the sum itself rounds up.
+std::uint8_t to_byte(float x) {
+  const float raised = clamp_unit(x) * 255.0f + 0.5f;
+  return static_cast<std::uint8_t>(raised);
+}
+
 enum Split : std::uint32_t { kTrain = 0, kTest = 1 };
 
 Dataset draw_split(const Procedure& procedure, Split split, std::int64_t examples) {
@@ -23,8 +29,7 @@ Dataset draw_split(const Procedure& procedure, Split split, std::int64_t example
       Dice dice(stream, static_cast<std::uint64_t>(i));
       procedure.draw(static_cast<int>(i % classes), dice, pixels.data());
       for (std::int64_t k = 0; k < numel; ++k) {
-        bytes[i * numel + k] =
-            static_cast<std::uint8_t>(clamp_unit(pixels[static_cast<std::size_t>(k)]) * 255.0f + 0.5f);
+        bytes[i * numel + k] = to_byte(pixels[static_cast<std::size_t>(k)]);
       }
     }
   });

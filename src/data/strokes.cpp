@@ -54,7 +54,7 @@ void Pen::line(Point a, Point b) {
   const Range rows(a.y, b.y), columns(a.x, b.x);
   for (int row = rows.begin; row < rows.end; ++row) {
     const float dy = static_cast<float>(row) + 0.5f - a.y;
-    float* distance = squared_distance_.data() + row * kSide;
+    float* distance = &squared_distance_[static_cast<std::size_t>(row) * kSide];
     for (int column = columns.begin; column < columns.end; ++column) {
       const float dx = static_cast<float>(column) + 0.5f - a.x;
       const float t = clamp_unit((dx * ux + dy * uy) * inverse);

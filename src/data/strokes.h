@@ -20,7 +20,7 @@ std::vector<Point> flatten(const Stroke& stroke);
 class Pen {
  public:
   static constexpr int kSide = 28;
-  using Plane = std::array<float, kSide * kSide>;
+  using Plane = std::array<float, std::size_t{kSide} * kSide>;
 
   Pen();
   /// Adds a line between two points to the path that the next ink() follows.

@@ -46,7 +46,7 @@ std::uint64_t octal(const ByteFile& file, const Block& header, std::size_t offse
 
 /// The sum of the header's bytes, its own field (8 bytes at 148) taken as blanks.
 void check_header(const ByteFile& file, const Block& header) {
-  std::uint64_t sum = 8 * ' ';
+  std::uint64_t sum = std::uint64_t{8} * ' ';
   for (std::size_t i = 0; i < kBlock; ++i) {
     if (i < 148 || i >= 156) sum += static_cast<std::uint8_t>(header[i]);
   }

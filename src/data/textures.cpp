@@ -145,7 +145,7 @@ float coverage(const Kind& kind, const Shape& shape, const View& view, int row, 
   return 0.25f * static_cast<float>(hits);
 }
 
-using Plane = std::array<float, kSide * kSide>;
+using Plane = std::array<float, std::size_t{kSide} * kSide>;
 
 /// Share of the first colour in every pixel, under a slanting light, less its mean.
 Plane draw_shares(const Kind& kind, Dice& dice) {
@@ -153,12 +153,12 @@ Plane draw_shares(const Kind& kind, Dice& dice) {
   const Shape shape = draw_shape(dice, periods);
   const View view(dice, periods);
   const float slope_x = dice.uniform(-0.4f, 0.4f) / kSide, slope_y = dice.uniform(-0.4f, 0.4f) / kSide;
+  constexpr int kMiddle = kSide / 2;
   Plane shares;
   float sum = 0.0f;
   for (int i = 0; i < kSide * kSide; ++i) {
     const int row = i / kSide, column = i % kSide;
-    const float light =
-        slope_x * static_cast<float>(column - kSide / 2) + slope_y * static_cast<float>(row - kSide / 2);
+    const float light = slope_x * static_cast<float>(column - kMiddle) + slope_y * static_cast<float>(row - kMiddle);
     shares[static_cast<std::size_t>(i)] = coverage(kind, shape, view, row, column) + light;
     sum += shares[static_cast<std::size_t>(i)];
   }

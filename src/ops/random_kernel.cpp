@@ -4,6 +4,7 @@ namespace covnoise {
 namespace {
 
 constexpr int kLanes = 64;  // blocks of four normals worked on together
+constexpr std::int64_t kNormals = std::int64_t{4} * kLanes;
 
 /// Normals of blocks [block, block + kLanes). Plain loops over lanes: one version for each instruction set, chosen when
 /// the program starts.
@@ -51,9 +52,9 @@ void normal_blocks(std::uint64_t seed, std::uint32_t step, std::uint32_t purpose
 
 void normals(const RandomStream& stream, std::int64_t begin, std::int64_t end, float* out) {
   const auto purpose = static_cast<std::uint32_t>(stream.purpose);
-  float tail[4 * kLanes];
-  for (std::int64_t i = begin; i < end; i += 4 * kLanes) {
-    const bool whole = i + 4 * kLanes <= end;
+  float tail[kNormals];
+  for (std::int64_t i = begin; i < end; i += kNormals) {
+    const bool whole = i + kNormals <= end;
     normal_blocks(stream.seed, stream.step, purpose, static_cast<std::uint64_t>(i) / 4,
                   whole ? out + (i - begin) : tail);
     for (std::int64_t j = i; !whole && j < end; ++j) out[j - begin] = tail[j - i];

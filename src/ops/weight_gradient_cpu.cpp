@@ -93,7 +93,7 @@ at::Tensor gradient_squares(const Convolution& convolution, const at::Tensor& x,
                             const at::Tensor& squares, std::int64_t examples_per_group, bool square_operands,
                             InstructionSet instruction_set) {
   const std::int64_t outputs = convolution.groups * convolution.outputs;
-  const at::Tensor sums = at::empty({outputs, convolution.channels, convolution.kernel()}, x.options());
+  at::Tensor sums = at::empty({outputs, convolution.channels, convolution.kernel()}, x.options());
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "covnoise weight gradient", [&] {
     const Kernels<scalar_t>& kernels = kernels_of<scalar_t>(instruction_set);
     const Plan plan = make_plan(convolution, examples_per_group, kernels.lanes, kernels.half_lanes);

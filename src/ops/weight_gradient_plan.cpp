@@ -5,8 +5,9 @@
 namespace covnoise::weight_gradient {
 namespace {
 
-constexpr std::int64_t kPackedSize = 512 * 256;       // positions x channels in a chunk: half of a second-level cache
-constexpr std::int64_t kPartialWeights = 512 * 1024;  // bound on the slices' partial sums
+constexpr std::int64_t kPackedSize = 1 << 17;      // positions x channels in a chunk: half of a second-level cache
+constexpr std::int64_t kPartialWeights = 1 << 19;  // bound on the slices' partial sums
+constexpr std::int64_t kTileRows = kMaxRows;
 constexpr std::int64_t kFewTasks = 4;
 constexpr std::int64_t kTasks = 32;  // enough to share out
 
@@ -59,7 +60,8 @@ void add_runs(Part& part, const Convolution& c, bool wide_rows) {
   }
 }
 
-Part make_part(const Plan& plan, std::int64_t group, Range outputs, Range channels, int lanes, int half_lanes) {
+Part make_part(const Plan& plan, std::int64_t group, Range outputs, Range channels, std::int64_t lanes,
+               std::int64_t half_lanes) {
   const Convolution& c = plan.convolution;
   Part part{};
   part.group = group;
@@ -68,8 +70,8 @@ Part make_part(const Plan& plan, std::int64_t group, Range outputs, Range channe
   part.rows = channels.count * c.kernel();
   part.panels = make_panels(outputs.count, lanes, half_lanes);
   part.panel_widths = part.panels.back().offset + part.panels.back().width;
-  for (std::int64_t first = 0; first < channels.count; first += kMaxRows)
-    part.blocks.push_back({first, std::min<std::int64_t>(kMaxRows, channels.count - first)});
+  for (std::int64_t first = 0; first < channels.count; first += kTileRows)
+    part.blocks.push_back({first, std::min(kTileRows, channels.count - first)});
   add_runs(part, c, plan.wide_rows);
   return part;
 }
@@ -85,13 +87,13 @@ Chunk make_chunk(const Convolution& c, std::int64_t examples_per_group, std::int
 
 }  // namespace
 
-Plan make_plan(const Convolution& c, std::int64_t examples_per_group, int lanes, int half_lanes) {
+Plan make_plan(const Convolution& c, std::int64_t examples_per_group, std::int64_t lanes, std::int64_t half_lanes) {
   Plan plan{};
   plan.convolution = c;
   plan.examples_per_group = examples_per_group;
   plan.slices = 1;
   // Fewer channels than a tile has rows: take neighbouring columns as rows too. They must be neighbours in memory.
-  plan.wide_rows = c.channels < kMaxRows && c.kernel_width > 1 && c.dilation_width == 1;
+  plan.wide_rows = c.channels < kTileRows && c.kernel_width > 1 && c.dilation_width == 1;
   // Both operands of a part are packed for it alone, so parts are large; large kernels make the weight large enough.
   const std::int64_t side = c.kernel() == 1 ? 256 : 128;
   plan.chunk = make_chunk(c, examples_per_group, side);
@@ -100,8 +102,8 @@ Plan make_plan(const Convolution& c, std::int64_t examples_per_group, int lanes,
     return c.groups * divide_up(c.outputs, output_side) * divide_up(c.channels, channel_side) * plan.example_groups();
   };
   // A batch of few groups has few slices: smaller parts then, down to a tile, or there is nothing to share out.
-  while (tasks() < kFewTasks && channel_side > kMaxRows)
-    channel_side = divide_up(channel_side, 2 * kMaxRows) * kMaxRows;
+  while (tasks() < kFewTasks && channel_side > kTileRows)
+    channel_side = divide_up(channel_side, 2 * kTileRows) * kTileRows;
   while (tasks() < kFewTasks && output_side > 2 * lanes) output_side = divide_up(output_side, 4 * lanes) * 2 * lanes;
   for (std::int64_t group = 0; group < c.groups; ++group)
     for (const Range& outputs : split(c.outputs, output_side))

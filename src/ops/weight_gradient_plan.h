@@ -72,6 +72,7 @@ struct Plan {
   std::int64_t packed_columns() const { return convolution.width + (wide_rows ? 2 * convolution.padding_width : 0); }
 };
 
-Plan make_plan(const Convolution& convolution, std::int64_t examples_per_group, int lanes, int half_lanes);
+Plan make_plan(const Convolution& convolution, std::int64_t examples_per_group, std::int64_t lanes,
+               std::int64_t half_lanes);
 
 }  // namespace covnoise::weight_gradient

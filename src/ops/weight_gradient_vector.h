@@ -28,6 +28,7 @@ template <int kCount, typename Step>
 [[gnu::always_inline]] inline void unroll(const Step& step) {
   unroll(step, std::make_integer_sequence<int, kCount>{});
 }
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a parameter's name takes none
 #define COVNOISE_STEP(number) [&](auto number) __attribute__((always_inline))
 
 /// R rows x V vectors of accumulators.
@@ -124,19 +125,19 @@ void flush(Index count, T* __restrict part, T* __restrict sums, T* __restrict sq
 template <typename T, bool kSquare>
 [[gnu::always_inline]] inline void interleave4(const T* source, Index stride, Index rows, T* packed, Index width) {
   using Vec = Vector<T, 4 * sizeof(T)>;
-  using Mask = Vector<typename std::conditional<sizeof(T) == 4, std::int32_t, std::int64_t>::type, 4 * sizeof(T)>;
   Vec row[4];
   unroll<4>(COVNOISE_STEP(r) {
     row[r] = r < rows ? *reinterpret_cast<const Vec*>(source + r * stride) : Vec{};
     if (kSquare) row[r] *= row[r];
   });
-  const Mask low{0, 4, 1, 5}, high{2, 6, 3, 7}, first{0, 1, 4, 5}, second{2, 3, 6, 7};
-  const Vec low01 = __builtin_shuffle(row[0], row[1], low), high01 = __builtin_shuffle(row[0], row[1], high);
-  const Vec low23 = __builtin_shuffle(row[2], row[3], low), high23 = __builtin_shuffle(row[2], row[3], high);
-  *reinterpret_cast<Vec*>(packed) = __builtin_shuffle(low01, low23, first);
-  *reinterpret_cast<Vec*>(packed + width) = __builtin_shuffle(low01, low23, second);
-  *reinterpret_cast<Vec*>(packed + 2 * width) = __builtin_shuffle(high01, high23, first);
-  *reinterpret_cast<Vec*>(packed + 3 * width) = __builtin_shuffle(high01, high23, second);
+  const Vec low01 = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
+  const Vec low23 = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
+  const Vec high01 = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
+  const Vec high23 = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
+  *reinterpret_cast<Vec*>(packed) = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
+  *reinterpret_cast<Vec*>(packed + width) = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
+  *reinterpret_cast<Vec*>(packed + 2 * width) = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
+  *reinterpret_cast<Vec*>(packed + 3 * width) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
 }
 
 /// One plane, 16 columns at a time: the source is read in whole cache lines, four rows at once (planes are often a

@@ -64,7 +64,7 @@ void attempt(std::vector<std::string>& problems, Read read) {
   try {
     read();
   } catch (const std::exception& error) {
-    problems.push_back(error.what());
+    problems.emplace_back(error.what());
   }
 }
 

@@ -2,8 +2,8 @@
 
 #include "covnoise/ops/random.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-
 #include <dlfcn.h>
 
 namespace covnoise::theory {

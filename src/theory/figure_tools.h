@@ -1,7 +1,7 @@
 #pragma once
 #include "covnoise/plot/figure.h"
 
-#include <filesystem>
+#include <array>
 #include <functional>
 
 namespace covnoise::theory {

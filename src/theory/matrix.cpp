@@ -5,6 +5,9 @@
 #include "covnoise/core/safetensors.h"
 #include "covnoise/ops/random.h"
 
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <sstream>

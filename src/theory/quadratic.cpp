@@ -3,7 +3,9 @@
 #include "covnoise/core/error.h"
 #include "covnoise/theory/matrix.h"
 
+#include <ATen/ATen.h>
 #include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -64,7 +66,7 @@ at::Tensor noise_factor(const std::string& name, const Quadratic& quadratic) {
     throw Error(
         fmt::format("unknown noise '{}'; there are {}, or a file with C", name, fmt::join(noise_names(), ", ")));
   }
-  const at::Tensor factor = read_matrix(name);
+  at::Tensor factor = read_matrix(name);
   if (factor.sizes() != A.sizes()) {
     throw Error(fmt::format("{}: C is {} x {}, A is {} x {}", name, factor.size(0), factor.size(1), d, d));
   }

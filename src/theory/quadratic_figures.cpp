@@ -2,6 +2,9 @@
 
 #include "theory/figure_tools.h"
 
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

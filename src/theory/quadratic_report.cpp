@@ -2,6 +2,8 @@
 #include "theory/figure_tools.h"
 #include "theory/quadratic_figures.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 namespace covnoise::theory {

@@ -1,6 +1,8 @@
 #include "covnoise/theory/quadratic.h"
 #include "theory/ensemble.h"
 
+#include <ATen/ATen.h>
+
 #include <cmath>
 
 namespace covnoise::theory {

@@ -3,6 +3,9 @@
 #include "covnoise/core/error.h"
 #include "covnoise/theory/matrix.h"
 
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstdlib>
 
@@ -123,7 +126,7 @@ PlaneStudy study_plane(const QuadraticStudy& study) {
   plane.quadratic = own ? study.quadratic : make_quadratic(example);
   plane.theta_0 = own ? study.theta_0 : at::tensor({3.2, 1.4}, at::kDouble);
   const StepSizes steps = StepSizes::constant(kPlaneRate);
-  for (const std::string name : {"full", "diagonal"}) {
+  for (const char* name : {"full", "diagonal"}) {
     const at::Tensor factor = noise_factor(name, plane.quadratic);
     plane.runs.push_back(
         {name, simulate_trajectory(plane.quadratic, factor, steps, plane.theta_0, kPlaneSteps, study.options.seed),

@@ -4,6 +4,9 @@
 #include "covnoise/ops/random.h"
 #include "covnoise/theory/matrix.h"
 
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>

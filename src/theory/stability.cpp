@@ -4,7 +4,9 @@
 #include "covnoise/theory/matrix.h"
 #include "theory/ensemble.h"
 
+#include <ATen/ATen.h>
 #include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 

@@ -2,6 +2,8 @@
 #include "plot/study_files.h"
 #include "theory/figure_tools.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace covnoise::theory {

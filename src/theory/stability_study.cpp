@@ -3,6 +3,9 @@
 #include "covnoise/core/error.h"
 #include "covnoise/theory/matrix.h"
 
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
