@@ -1,5 +1,5 @@
-// A training step on a GPU: milliseconds (median of rounds of replayed steps), over lb's step, and peak memory over
-// lb's.
+// A training step on a GPU: milliseconds (median of rounds of replayed steps) and peak memory, and both over those of
+// the first regime named. A JSON object a line.
 //   build/bench_gpu_step [model,...] [precision] [batch] [regime,...]     e.g. resnet44 bf16 4096 lb,ghost,exact
 #include "covnoise/core/error.h"
 #include "covnoise/nn/initialize.h"
@@ -7,11 +7,12 @@
 #include "covnoise/train/defaults.h"
 #include "train/training_run.h"
 
-#include <fmt/format.h>
 #include <torch/torch.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <sstream>
 
@@ -88,6 +89,8 @@ Measured measure(const Config& config, const DataSource& source) {
   return {times[times.size() / 2], static_cast<double>(peak_device_bytes(device)) * 1e-9};
 }
 
+double rounded(double value) { return std::round(value * 1000) / 1000; }
+
 void run(int count, char** arguments) {
   const auto argument = [&](int i, const char* otherwise) { return std::string(i < count ? arguments[i] : otherwise); };
   const std::string precision = argument(2, "bf16");
@@ -98,10 +101,16 @@ void run(int count, char** arguments) {
     for (const auto& kind : words(argument(4, "lb,ghost,exact"))) {
       const auto measured = measure(config_of(model, precision, batch, kind), source);
       if (first.milliseconds == 0) first = measured;
-      std::printf("%s\n", fmt::format("{:10} {} {:5} {:8} {:8.3f} ms  {:5.3f}   {:7.3f} GB  {:5.3f}", model, precision,
-                                      batch, kind, measured.milliseconds, measured.milliseconds / first.milliseconds,
-                                      measured.gigabytes, measured.gigabytes / first.gigabytes)
-                              .c_str());
+      const nlohmann::ordered_json row = {{"bench", "step"},
+                                          {"model", model},
+                                          {"precision", precision},
+                                          {"batch", batch},
+                                          {"regime", kind},
+                                          {"ms", rounded(measured.milliseconds)},
+                                          {"over_first", rounded(measured.milliseconds / first.milliseconds)},
+                                          {"peak_gb", rounded(measured.gigabytes)},
+                                          {"peak_over_first", rounded(measured.gigabytes / first.gigabytes)}};
+      std::printf("%s\n", row.dump().c_str());
       std::fflush(stdout);
     }
   }

@@ -2,6 +2,7 @@
 #include "cuda/conv_weight_gradient.h"
 #include "cuda/double_precision.h"
 #include "cuda/narrow_conv.h"
+#include "cuda/partial_sums.h"
 
 #include <ATen/Context.h>
 #include <torch/library.h>
@@ -153,28 +154,65 @@ at::Tensor convolution_squares(const at::Tensor& x_any, const at::Tensor& dz_any
                                    added_to(squares, c10::multiply_integers(weight_sizes)));
 }
 
+/// In float32, of operands in any precision.
 at::Tensor linear_gradient(const at::Tensor& a, const at::Tensor& dz) {
   if (a.scalar_type() != at::kBFloat16) return dz.t().mm(a);
   return at::mm(dz.t(), a, at::kFloat);
 }
 
-/// A linear layer is a 1x1 convolution of images of one pixel, where sums of squares by example are a product of
-/// squares.
-at::Tensor linear_squares(const at::Tensor& a_any, const at::Tensor& dz_any, at::Tensor& squares,
+constexpr std::int64_t kGroupBytes = 16 << 20;  // of gradients by group at a time
+
+/// By the library's products: of all examples and of their squares; or of each group, some groups at a time.
+at::Tensor linear_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares,
                           std::int64_t examples_per_group) {
-  const c10::cuda::CUDAGuard guard(a_any.device());
-  const auto a = a_any.contiguous().view({a_any.size(0), a_any.size(1), 1, 1});
-  const auto dz = dz_any.contiguous().view({dz_any.size(0), dz_any.size(1), 1, 1});
-  static constexpr std::int64_t kOne = 1, kZero = 0;
-  const std::int64_t sizes[] = {dz.size(1), a.size(1), 1, 1};
-  if (a.scalar_type() == at::kDouble)
-    return double_precision::weight_gradient_squares(a, dz, squares, sizes, {kOne, kZero, kOne, 1}, examples_per_group,
-                                                     false)
-        .view({dz.size(1), a.size(1)});
-  return weight_gradient_by_kernel(a, dz, sizes, {kOne, kZero, kOne, 1},
-                                   examples_per_group == 1 ? GradientSquares::kSpatial : GradientSquares::kGroups,
-                                   examples_per_group, added_to(squares, a.size(1) * dz.size(1)))
-      .view({dz.size(1), a.size(1)});
+  const c10::cuda::CUDAGuard guard(a.device());
+  const std::int64_t examples = a.size(0), inputs = a.size(1), outputs = dz.size(1), group = examples_per_group;
+  TORCH_CHECK(group > 0 && examples % group == 0, "weight gradient: ", examples,
+              " examples are not a whole number of groups of ", group);
+  auto sums = squares.view({outputs, inputs});
+  if (group == 1) {
+    sums.add_(linear_gradient(a.square(), dz.square()));
+    return linear_gradient(a, dz);
+  }
+  auto gradient = at::zeros({outputs, inputs}, squares.options());
+  const std::int64_t bytes = outputs * inputs * squares.element_size(), groups = examples / group;
+  const std::int64_t at_once = std::clamp<std::int64_t>(kGroupBytes / bytes, 1, groups);
+  const auto left = dz.view({groups, group, outputs}).transpose(1, 2), right = a.view({groups, group, inputs});
+  for (std::int64_t first = 0; first < groups; first += at_once) {
+    const std::int64_t n = std::min(at_once, groups - first);
+    const auto d = left.narrow(0, first, n), x = right.narrow(0, first, n);
+    const auto each = a.scalar_type() == at::kBFloat16 ? at::bmm(d, x, at::kFloat) : at::bmm(d, x);
+    if (each.scalar_type() == at::kDouble) {
+      gradient.add_(each.sum(0));
+      sums.add_(each.square().sum(0));
+      continue;
+    }
+    add_partial_sums({each.data_ptr<float>(), static_cast<int>(n), 1, 1, 1, static_cast<int>(outputs),
+                      static_cast<int>(inputs), gradient.data_ptr<float>(), added_to(squares, outputs * inputs)},
+                     current_stream());
+  }
+  return gradient;
+}
+
+at::Tensor bias_squares(const at::Tensor& dz_any, at::Tensor& squares, std::int64_t examples_per_group, bool spatial) {
+  const c10::cuda::CUDAGuard guard(dz_any.device());
+  TORCH_CHECK(examples_per_group > 0 && dz_any.size(0) % examples_per_group == 0, "bias gradient: ", dz_any.size(0),
+              " examples are not a whole number of groups of ", examples_per_group);
+  const std::int64_t examples = dz_any.size(0), outputs = dz_any.size(1);
+  auto gradient = at::zeros({outputs}, squares.options());
+  if (dz_any.scalar_type() == at::kDouble) {
+    const auto positions = dz_any.view({examples, outputs, -1});
+    const auto groups = positions.sum(2).view({-1, examples_per_group, outputs}).sum(1);
+    squares.add_(spatial ? positions.square().sum(2).sum(0) : groups.square().sum(0));
+    return gradient.add_(groups.sum(0));
+  }
+  const auto dz = dz_any.dim() == 4 ? channels_last(dz_any) : dz_any.contiguous();
+  const auto space = at::empty({examples * outputs}, squares.options());
+  bias_gradient(dz.data_ptr(), scalar_of(dz), static_cast<int>(examples),
+                static_cast<int>(dz.numel() / (examples * outputs)), static_cast<int>(outputs),
+                spatial ? GradientSquares::kSpatial : GradientSquares::kGroups, static_cast<int>(examples_per_group),
+                space.data_ptr<float>(), gradient.data_ptr<float>(), added_to(squares, outputs), current_stream());
+  return gradient;
 }
 
 }  // namespace
@@ -185,6 +223,7 @@ TORCH_LIBRARY_IMPL(covnoise, CUDA, m) {
   m.impl("conv2d_weight_gradient_squares", convolution_squares);
   m.impl("linear_weight_gradient_squares", linear_squares);
   m.impl("linear_weight_gradient", linear_gradient);
+  m.impl("bias_gradient_squares", bias_squares);
 }
 
 }  // namespace covnoise::cuda

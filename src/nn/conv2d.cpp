@@ -8,6 +8,7 @@
 #include <torch/nn/init.h>
 #include <torch/types.h>
 
+#include <utility>
 #include <variant>
 
 namespace covnoise {
@@ -16,9 +17,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// One backward pass: x [M, C, H, W], dz [M, O, H', W'], example_dz [M, O] the sum of dz over positions.
+/// One backward pass: x [M, C, H, W], dz [M, O, H', W'].
 struct Pass {
-  at::Tensor x, weight, dz, example_dz;
+  at::Tensor x, weight, dz;
   ConvolutionGeometry geometry;
   bool has_bias;
 };
@@ -51,21 +52,21 @@ void add_gram(LayerRecord& record, const Pass& pass) {
                                  pass.geometry);
   };
   statistics::add_gram_of_blocks(record, pass.x.size(0), pass.weight.numel(), rows);
-  if (pass.has_bias) statistics::add_gram_of(record, pass.example_dz);
+  if (pass.has_bias) statistics::add_gram_of(record, pass.dz.sum({2, 3}));
 }
 
-at::Tensor add_squares(LayerRecord& record, const Pass& pass) {
+// Gradients of weight and bias.
+std::pair<at::Tensor, at::Tensor> add_squares(LayerRecord& record, const Pass& pass) {
   const bool spatial = record.request.squares == Squares::kSpatial;
   const std::int64_t group = statistics::examples_per_group(record.request, pass.x.size(0));
   const auto& geometry = pass.geometry;
   if (!record.weight_squares.defined()) record.weight_squares = at::zeros_like(pass.weight);
-  const auto gradient =
+  auto gradient =
       conv2d_weight_gradient_squares(pass.x, pass.dz, record.weight_squares, pass.weight.sizes(), geometry.stride,
                                      geometry.padding, geometry.dilation, geometry.groups, group, spatial);
-  if (pass.has_bias)
-    statistics::add_to(record.bias_squares, spatial ? pass.dz.to(pass.weight.scalar_type()).pow(2).sum({0, 2, 3})
-                                                    : statistics::sum_of_squares(pass.example_dz, group));
-  return gradient;
+  if (!pass.has_bias) return {gradient, at::Tensor()};
+  if (!record.bias_squares.defined()) record.bias_squares = at::zeros({pass.weight.size(0)}, pass.weight.options());
+  return {gradient, bias_gradient_squares(pass.dz, record.bias_squares, group, spatial)};
 }
 
 void save_geometry(AutogradContext* context, const ConvolutionGeometry& geometry) {
@@ -146,7 +147,7 @@ struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
     context->save_for_backward({x, weight});
     context->saved_data["has_bias"] = bias.has_value();
     save_geometry(context, geometry);
-    const auto y = convolve(x, weight, bias, geometry);
+    auto y = convolve(x, weight, bias, geometry);
     record->positions = y.size(2) * y.size(3);
     statistics::save_record(context, record);
     return y;
@@ -154,7 +155,7 @@ struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
 
   static Pass saved_pass(AutogradContext* context, const at::Tensor& dz) {
     const auto saved = context->get_saved_variables();
-    return {saved[0], saved[1], dz, {}, saved_geometry(context), context->saved_data["has_bias"].toBool()};
+    return {saved[0], saved[1], dz, saved_geometry(context), context->saved_data["has_bias"].toBool()};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -164,13 +165,16 @@ struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
     const auto& geometry = pass.geometry;
     const auto record = statistics::saved_record(context);
     const bool squares = record->request.squares != Squares::kNone;
-    if (pass.has_bias) pass.example_dz = pass.dz.sum({2, 3}, false, pass.weight.scalar_type());
     if (record->request.kronecker && geometry.groups == 1) add_factors(*record, pass);
     if (record->request.gram) add_gram(*record, pass);
     const auto [dx, dweight] =
         convolution_gradients(pass.dz, pass.x, pass.weight, geometry, context->needs_input_grad(0), !squares);
-    return {dx, squares ? add_squares(*record, pass) : dweight, pass.has_bias ? pass.example_dz.sum(0) : at::Tensor(),
-            at::Tensor(), at::Tensor()};
+    if (squares) {
+      const auto [accounted, dbias] = add_squares(*record, pass);
+      return {dx, accounted, dbias, at::Tensor(), at::Tensor()};
+    }
+    const auto dbias = pass.has_bias ? pass.dz.sum({0, 2, 3}, false, pass.weight.scalar_type()) : at::Tensor();
+    return {dx, dweight, dbias, at::Tensor(), at::Tensor()};
   }
 };
 

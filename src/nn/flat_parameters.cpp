@@ -24,7 +24,7 @@ FlatParameters::FlatParameters(torch::nn::Module& module) {
   gradient_ = torch::zeros_like(values_);
   std::size_t i = 0;
   for (const auto& item : parameters) {
-    auto parameter = item.value();
+    const auto& parameter = item.value();
     auto slot = view(values_, entries_[i]);
     slot.copy_(parameter);
     parameter.set_data(slot);

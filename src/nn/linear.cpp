@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include <cmath>
+#include <utility>
 
 namespace covnoise {
 namespace {
@@ -43,13 +44,15 @@ void account(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, con
   if (record.request.gram) add_gram(record, input, derivative, has_bias);
 }
 
-at::Tensor add_squares(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, const at::Tensor& weight,
-                       bool has_bias) {
+// Gradients of weight and bias.
+std::pair<at::Tensor, at::Tensor> add_squares(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz,
+                                              const at::Tensor& weight, bool has_bias) {
   const std::int64_t group = statistics::examples_per_group(record.request, a.size(0));
   if (!record.weight_squares.defined()) record.weight_squares = at::zeros_like(weight);
-  const auto gradient = linear_weight_gradient_squares(a, dz, record.weight_squares, group);
-  if (has_bias) statistics::add_to(record.bias_squares, statistics::sum_of_squares(dz.to(weight.scalar_type()), group));
-  return gradient;
+  auto gradient = linear_weight_gradient_squares(a, dz, record.weight_squares, group);
+  if (!has_bias) return {gradient, at::Tensor()};
+  if (!record.bias_squares.defined()) record.bias_squares = at::zeros({weight.size(0)}, weight.options());
+  return {gradient, bias_gradient_squares(dz, record.bias_squares, group, false)};
 }
 
 struct AccountedLinear : torch::autograd::Function<AccountedLinear> {
@@ -71,11 +74,12 @@ struct AccountedLinear : torch::autograd::Function<AccountedLinear> {
     const bool has_bias = context->saved_data["has_bias"].toBool();
     const auto record = statistics::saved_record(context);
     if (record && (record->request.kronecker || record->request.gram)) account(*record, x, dz, weight, has_bias);
-    const bool squares = record && record->request.squares != Squares::kNone;
-    const auto dweight = squares            ? add_squares(*record, x, dz, weight, has_bias)
-                         : mixed(x, weight) ? linear_weight_gradient(x, dz)
-                                            : dz.t().mm(x);
-    return {context->needs_input_grad(0) ? dz.mm(weight.to(x.scalar_type())) : at::Tensor(), dweight,
+    const auto dx = context->needs_input_grad(0) ? dz.mm(weight.to(x.scalar_type())) : at::Tensor();
+    if (record && record->request.squares != Squares::kNone) {
+      const auto [dweight, dbias] = add_squares(*record, x, dz, weight, has_bias);
+      return {dx, dweight, dbias, at::Tensor()};
+    }
+    return {dx, mixed(x, weight) ? linear_weight_gradient(x, dz) : dz.t().mm(x),
             has_bias ? dz.sum(0, false, weight.scalar_type()) : at::Tensor(), at::Tensor()};
   }
 };

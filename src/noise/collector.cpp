@@ -5,6 +5,7 @@
 #include "covnoise/ops/random.h"
 
 #include <fmt/format.h>
+#include <torch/autograd.h>
 
 #include <algorithm>
 #include <cmath>

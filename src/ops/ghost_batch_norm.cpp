@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace covnoise {
@@ -189,8 +190,8 @@ std::tuple<at::Tensor, at::Tensor> ghost_batch_norm(const at::Tensor& x, const a
                                                     const at::Tensor& residual) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("covnoise::ghost_batch_norm", "").typed<decltype(forward_cpu)>();
-  return op.call(x, if_defined(residual), weight, bias, running_mean, running_var, norm.ghost_batch, norm.momentum,
-                 norm.eps, norm.relu);
+  return op.call(x, if_defined(residual), weight, bias, std::move(running_mean), std::move(running_var),
+                 norm.ghost_batch, norm.momentum, norm.eps, norm.relu);
 }
 
 GhostNormGradients ghost_batch_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& y,

@@ -103,6 +103,21 @@ at::Tensor linear_cpu(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squ
       .squeeze(2);
 }
 
+at::Tensor bias_cpu(const at::Tensor& dz, at::Tensor& squares, std::int64_t examples_per_group, bool spatial) {
+  TORCH_CHECK(dz.dim() == 2 || dz.dim() == 4, "bias gradient: the output's derivative has sizes ", dz.sizes());
+  TORCH_CHECK(examples_per_group > 0 && dz.size(0) % examples_per_group == 0, "bias gradient: ", dz.size(0),
+              " examples are not a whole number of groups of ", examples_per_group);
+  const auto by_example = dz.dim() == 2 ? dz : dz.sum({2, 3});
+  if (spatial) {
+    squares.add_(dz.dim() == 2 ? dz.pow(2).sum(0) : dz.pow(2).sum({0, 2, 3}));
+  } else {
+    const auto groups =
+        examples_per_group == 1 ? by_example : by_example.reshape({-1, examples_per_group, dz.size(1)}).sum(1);
+    squares.add_(groups.pow(2).sum(0));
+  }
+  return by_example.sum(0);
+}
+
 at::Tensor linear_gradient_cpu(const at::Tensor& a, const at::Tensor& dz) {
   return dz.to(at::kFloat).t().mm(a.to(at::kFloat));
 }
@@ -127,6 +142,13 @@ at::Tensor linear_weight_gradient_squares(const at::Tensor& a, const at::Tensor&
   return op.call(a, dz, squares, examples_per_group);
 }
 
+at::Tensor bias_gradient_squares(const at::Tensor& dz, at::Tensor& squares, std::int64_t examples_per_group,
+                                 bool spatial) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("covnoise::bias_gradient_squares", "").typed<decltype(bias_cpu)>();
+  return op.call(dz, squares, examples_per_group, spatial);
+}
+
 at::Tensor linear_weight_gradient(const at::Tensor& a, const at::Tensor& dz) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("covnoise::linear_weight_gradient", "")
@@ -139,12 +161,14 @@ TORCH_LIBRARY_FRAGMENT(covnoise, m) {
       "conv2d_weight_gradient_squares(Tensor x, Tensor dz, Tensor(a!) squares, int[] weight_sizes, int[] stride, "
       "int[] padding, int[] dilation, int groups, int examples_per_group, bool spatial) -> Tensor");
   m.def("linear_weight_gradient_squares(Tensor a, Tensor dz, Tensor(a!) squares, int examples_per_group) -> Tensor");
+  m.def("bias_gradient_squares(Tensor dz, Tensor(a!) squares, int examples_per_group, bool spatial) -> Tensor");
   m.def("linear_weight_gradient(Tensor a, Tensor dz) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(covnoise, CPU, m) {
   m.impl("conv2d_weight_gradient_squares", conv2d_cpu);
   m.impl("linear_weight_gradient_squares", linear_cpu);
+  m.impl("bias_gradient_squares", bias_cpu);
   m.impl("linear_weight_gradient", linear_gradient_cpu);
 }
 

@@ -44,7 +44,7 @@ TEST(FrobeniusNorms, TheOnesOverPairsAreUnbiased) {
   auto generator = at::detail::createCPUGenerator(3);
   std::vector<double> plain, unbiased;
   for (int i = 0; i < 400; ++i) {
-    const auto chosen = torch::randint(0, 40, {6}, generator, torch::dtype(torch::kInt64));
+    const auto chosen = testing::on_device(torch::randint(0, 40, {6}, generator, torch::dtype(torch::kInt64)));
     const auto norms = squared_frobenius_norms(
         *network, [&](const at::Tensor& x) { return network->forward(x); }, population.images.index_select(0, chosen),
         population.labels.index_select(0, chosen));

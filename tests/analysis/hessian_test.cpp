@@ -57,7 +57,7 @@ TEST_P(Hessian, ProductsEqualTheDenseMatrix) {
   auto hessian = product();
   const auto dense = dense_hessian(*network_, examples_);
   for (int i = 0; i < 3; ++i) {
-    const auto v = torch::randn({hessian.dimension()}, torch::kFloat64);
+    const auto v = testing::on_device(torch::randn({hessian.dimension()}, torch::kFloat64));
     EXPECT_TRUE(hessian(v).allclose(dense.mv(v), 1e-9, 1e-12));
   }
   EXPECT_EQ(hessian.kept(), std::get<1>(GetParam()) ? 3 : 0);

@@ -36,7 +36,7 @@ class GhostNormLayer : public ::testing::TestWithParam<at::ScalarType> {
 
 TEST_P(GhostNormLayer, EqualsLibTorchLayerOnOneGhostBatchAfterAnother) {
   torch::nn::BatchNorm2d reference(torch::nn::BatchNormOptions(4).eps(kEps));
-  reference->to(GetParam());
+  reference->to(device(), GetParam());
   reference->weight.set_data(subject_.weight().detach().clone());
   reference->bias.set_data(subject_.bias().detach().clone());
   const auto x = subject_.x.clone().requires_grad_();

@@ -84,7 +84,7 @@ TEST(LinearStatistics, KroneckerFactorsTakeTheBiasAsOneMoreInput) {
   const auto linear = subject(Linear(5, 3), at::kDouble, {6, 5});
   const auto record = record_of(linear, {Squares::kNone, true, false, 0});
   gradients(linear, linear.x, linear.dz);
-  const auto a = at::cat({linear.x, at::ones({6, 1}, at::kDouble)}, 1);
+  const auto a = at::cat({linear.x, at::ones({6, 1}, linear.x.options())}, 1);
   EXPECT_TRUE(close(record->input_factor, a.t().mm(a), 1e-12));
   EXPECT_TRUE(close(record->output_factor, linear.dz.t().mm(linear.dz), 1e-12));
 }

@@ -145,13 +145,13 @@ TEST_P(CollectorTest, KroneckerFactorsOfTheLastLayerEqualTheirDefinition) {
   // The last layer is linear: its bias gradients are Dz, and [weight gradient, Dz] = Dz [a, 1]^T.
   const auto& last = statistics.factors.back();
   const auto dz = contributions_.narrow(1, contributions_.size(1) - 3, 3);
-  expect_equal(last.output.to(at::kDouble), dz.t().matmul(dz) / kExamples);
+  expect_equal(last.output.cpu().to(at::kDouble), dz.t().matmul(dz) / kExamples);
   const std::int64_t inputs = last.input.size(0) - 1;
   const auto weight =
       contributions_.narrow(1, contributions_.size(1) - 3 - 3 * inputs, 3 * inputs).reshape({-1, 3, inputs});
   const auto a = (weight * dz.unsqueeze(2)).sum(1) / dz.pow(2).sum(1, true);  // [M, inputs]
   const auto with_one = torch::cat({a, torch::ones({kExamples, 1}, torch::kFloat64)}, 1);
-  expect_equal(last.input.to(at::kDouble), with_one.t().matmul(with_one) / kExamples);
+  expect_equal(last.input.cpu().to(at::kDouble), with_one.t().matmul(with_one) / kExamples);
 }
 
 TEST_P(CollectorTest, SquaresOfModelLabelsAreThoseOfALabelledBatch) {
@@ -161,7 +161,7 @@ TEST_P(CollectorTest, SquaresOfModelLabelsAreThoseOfALabelledBatch) {
   const auto actual = row(of_model.diagonal);
   const torch::NoGradGuard no_grad;
   const auto probabilities = torch::softmax(network_->forward(examples_.images).to(at::kDouble), 1).cumsum(1);
-  auto u = torch::empty({kExamples}, torch::kFloat64);
+  auto u = testing::on_device(torch::empty({kExamples}, torch::kFloat64));
   fill_uniform(u, {17, Purpose::kLabels, 3});
   const torch::AutoGradMode grad(true);
   const Examples relabelled{examples_.images, probabilities.lt(u.unsqueeze(1)).sum(1).clamp_max(2)};

@@ -66,8 +66,8 @@ at::Tensor StructureTest::kronecker_product() const {
   const auto& p = network_ptr_->parameters();
   const auto hidden = torch::tanh(examples_.images.matmul(p[0].t()) + p[1]).detach();
   // Bias gradients are the output derivatives: columns 12..15 and 28..30 of the contributions.
-  return torch::block_diag(
-      {layer_block(examples_.images, gradients_.narrow(1, 12, 4)), layer_block(hidden, gradients_.narrow(1, 28, 3))});
+  return torch::block_diag({layer_block(examples_.images.cpu(), gradients_.narrow(1, 12, 4)),
+                            layer_block(hidden.cpu(), gradients_.narrow(1, 28, 3))});
 }
 
 at::Tensor StructureTest::stated_covariance(const std::string& structure) const {
@@ -153,7 +153,7 @@ TEST_F(DrawnStructureTest, FullFisherHasExactlyFOverAllSignPatterns) {
 TEST_F(DrawnStructureTest, TrueFisherHasExactlyItsCovarianceOverAllLabels) {
   examples_ = {examples_.images.narrow(0, 0, 3), examples_.labels.narrow(0, 0, 3)};
   const auto structure = make_structure("true-fisher", {});
-  const auto p = torch::softmax(network_ptr_->forward(examples_.images).detach(), 1);
+  const auto p = torch::softmax(network_ptr_->forward(examples_.images).detach(), 1).cpu();
   std::map<std::vector<std::int64_t>, at::Tensor> seen;
   for (std::uint32_t step = 0; seen.size() < 27; ++step) {
     auto u = torch::empty({3}, torch::kFloat64);
@@ -171,7 +171,8 @@ TEST_F(DrawnStructureTest, TrueFisherHasExactlyItsCovarianceOverAllLabels) {
   }
   auto stated = torch::zeros({31, 31}, torch::kFloat64);
   for (std::int64_t y = 0; y < 3; ++y) {  // (1/M) sum_i sum_y p(y|x_i) g g^T
-    const auto g = testing::contributions(*network_ptr_, {examples_.images, torch::full({3}, y, torch::kInt64)});
+    const auto g = testing::contributions(*network_ptr_,
+                                          {examples_.images, testing::on_device(torch::full({3}, y, torch::kInt64))});
     stated += (g * p.select(1, y).unsqueeze(1)).t().matmul(g) / 3;
   }
   EXPECT_LT(mean.abs().max().item<double>(), 1e-12);

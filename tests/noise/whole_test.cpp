@@ -22,7 +22,7 @@ class WholeTest : public ::testing::TestWithParam<std::string> {
   }
 
   Statistics gradient(std::int64_t size, const Needs& needs) {
-    const auto indices = torch::randint(0, kPopulation, {size}, torch::kInt64);
+    const auto indices = testing::on_device(torch::randint(0, kPopulation, {size}, torch::kInt64));
     collector_.begin(needs, 0, 0);
     collector_.add(population_.images.index_select(0, indices), population_.labels.index_select(0, indices));
     return collector_.finish();

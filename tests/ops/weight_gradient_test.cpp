@@ -42,7 +42,7 @@ struct Sizes {
 
 /// LibTorch's own weight gradient, in float64.
 at::Tensor library_gradient(const Sizes& s, const at::Tensor& x, const at::Tensor& dz) {
-  const at::Tensor weight = at::zeros(s.weight(), at::kDouble);
+  const at::Tensor weight = at::zeros(s.weight(), x.options().dtype(at::kDouble));
   return std::get<1>(at::convolution_backward(dz.to(at::kDouble), x.to(at::kDouble), weight, c10::nullopt,
                                               {s.stride, s.stride}, {s.padding, s.padding}, {s.dilation, s.dilation},
                                               false, {0, 0}, s.groups, {false, true, false}));
@@ -50,7 +50,7 @@ at::Tensor library_gradient(const Sizes& s, const at::Tensor& x, const at::Tenso
 
 std::tuple<at::Tensor, at::Tensor> brute_force(const Sizes& s, const at::Tensor& x, const at::Tensor& dz,
                                                std::int64_t group) {
-  at::Tensor sums = at::zeros(s.weight(), at::kDouble), squares = at::zeros_like(sums);
+  at::Tensor sums = at::zeros(s.weight(), x.options().dtype(at::kDouble)), squares = at::zeros_like(sums);
   for (std::int64_t i = 0; i < s.examples; i += group) {
     const at::Tensor gradient = library_gradient(s, x.narrow(0, i, group), dz.narrow(0, i, group));
     sums += gradient;

@@ -130,7 +130,8 @@ inline at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& labels) 
   return torch::nll_loss(torch::log_softmax(logits, 1), labels, {}, at::Reduction::None);
 }
 
-/// (a) The contribution of each example to the gradient of the summed loss, in the joint batch: [M, d] in float64.
+/// (a) The contribution of each example to the gradient of the summed loss, in the joint batch: [M, d] in float64, on
+/// the CPU.
 inline at::Tensor contributions(SmallNetwork& network, const Examples& examples) {
   const auto m = examples.images.size(0);
   std::vector<at::Tensor> copies;
@@ -143,13 +144,13 @@ inline at::Tensor contributions(SmallNetwork& network, const Examples& examples)
   const auto gradients = torch::autograd::grad({losses.sum()}, copies);
   std::vector<at::Tensor> rows;
   for (const auto& g : gradients) rows.push_back(g.reshape({m, -1}));
-  return torch::cat(rows, 1);
+  return torch::cat(rows, 1).cpu();
 }
 
-/// One row of parameters, in order, from a list of tensors shaped like them.
+/// One row of parameters, in order, from a list of tensors shaped like them: float64, on the CPU.
 inline at::Tensor flattened(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> parts;
-  for (const auto& t : tensors) parts.push_back(t.detach().to(at::kDouble).reshape({-1}));
+  for (const auto& t : tensors) parts.push_back(t.detach().to(at::kDouble).reshape({-1}).cpu());
   return torch::cat(parts);
 }
 

@@ -11,7 +11,7 @@ at::Tensor numbers(std::int64_t step, const FlatParameters& parameters, int salt
   auto generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(100 * step + salt));
   auto values = torch::randn({parameters.size()}, generator, torch::dtype(torch::kFloat64));
   parameters.clear_gaps(values);
-  return values;
+  return testing::on_device(values);
 }
 
 class SgdTest : public ::testing::TestWithParam<SgdOptions> {

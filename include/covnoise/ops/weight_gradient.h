@@ -27,6 +27,11 @@ at::Tensor conv2d_weight_gradient_squares(const at::Tensor& x, const at::Tensor&
 at::Tensor linear_weight_gradient_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares,
                                           std::int64_t examples_per_group);
 
+/// Gradient of a bias [O] of dz [M, O] or [M, O, Ho, Wo], in the type of `squares`, to which the squares are added as
+/// above: of groups, or if `spatial` of single positions. torch.ops.covnoise.bias_gradient_squares.
+at::Tensor bias_gradient_squares(const at::Tensor& dz, at::Tensor& squares, std::int64_t examples_per_group,
+                                 bool spatial);
+
 /// The gradient alone, in float32, of operands in lower precision. torch.ops.covnoise.linear_weight_gradient.
 at::Tensor linear_weight_gradient(const at::Tensor& a, const at::Tensor& dz);
 
