@@ -1,6 +1,7 @@
 #include "experiment/paper_result.h"
 #include "plot/study_files.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,47 +38,30 @@ Table accuracy_table(const Context& context) {
   return table;
 }
 
-const Cell* find_cell(const Context& context, const Row& row, const std::string& regime) {
-  for (const auto& cell : context.cells) {
-    if (cell.row.recipe == row.recipe && cell.regime == regime) return &cell;
-  }
-  return nullptr;
+const Cell& find_cell(const Context& context, const Row& row, const std::string& regime) {
+  const auto found = std::find_if(context.cells.begin(), context.cells.end(), [&](const Cell& cell) {
+    return cell.row.recipe == row.recipe && cell.regime == regime;
+  });
+  TORCH_INTERNAL_ASSERT(found != context.cells.end());
+  return *found;
 }
 
-/// a - b in points, with the spread that independent runs give; empty where one is not there.
+/// a - b in points, with the spread that independent runs give, and the paper's.
 std::string difference_text(const Context& context, const Row& row, const std::string& a, const std::string& b) {
-  const Cell *first = find_cell(context, row, a), *second = find_cell(context, row, b);
-  if (!first || !second) return "";
-  const auto x = over_finished(*first, &RunSummary::test_accuracy),
-             y = over_finished(*second, &RunSummary::test_accuracy);
-  if (x.count == 0 || y.count == 0) return "-";
-  const double deviation = std::hypot(x.deviation, y.deviation);
-  return fmt::format("{:+.2f}{}", 100 * (x.mean - y.mean),
-                     deviation > 0 ? fmt::format(" +- {:.2f}", 100 * deviation) : "");
+  const auto x = over_finished(find_cell(context, row, a), &RunSummary::test_accuracy),
+             y = over_finished(find_cell(context, row, b), &RunSummary::test_accuracy);
+  const double paper = row.number(a) - row.number(b), deviation = std::hypot(x.deviation, y.deviation);
+  std::string text = x.count == 0 || y.count == 0 ? "-" : fmt::format("{:+.2f}", 100 * (x.mean - y.mean));
+  if (deviation > 0) text += fmt::format(" +- {:.2f}", 100 * deviation);
+  return text + (std::isfinite(paper) ? fmt::format(" (paper {:+.2f})", paper) : "");
 }
 
-std::string paper_difference(const Row& row, const std::string& a, const std::string& b) {
-  const double difference = row.number(a) - row.number(b);
-  return std::isfinite(difference) ? fmt::format("{:+.2f}", difference) : "-";
-}
-
-/// Each regime against the two that every claim is about, where the item has them.
 Table difference_table(const Context& context) {
   Table table{"Differences of test accuracy, in points; the spread is that of independent runs.", {"network"}, {}};
-  std::vector<std::pair<std::string, std::string>> pairs;
-  for (const auto& regime : context.item.regimes) {
-    for (const char* base : {"lb", "sb"}) {
-      const bool has = std::count(context.item.regimes.begin(), context.item.regimes.end(), base) > 0;
-      if (has && regime != "sb" && regime != base) pairs.emplace_back(regime, base);
-    }
-  }
-  for (const auto& [a, b] : pairs) table.header.insert(table.header.end(), {a + " - " + b, "paper"});
+  for (const auto& [a, b] : context.item.comparisons) table.header.push_back(a + " - " + b);
   for (const auto& row : context.item.rows) {
     std::vector<std::string> cells = {row.network};
-    for (const auto& [a, b] : pairs) {
-      cells.push_back(difference_text(context, row, a, b));
-      cells.push_back(paper_difference(row, a, b));
-    }
+    for (const auto& [a, b] : context.item.comparisons) cells.push_back(difference_text(context, row, a, b));
     table.rows.push_back(cells);
   }
   return table;
@@ -103,9 +87,9 @@ plot::Figure accuracy_figure(const Context& context) {
     paper.style.marker = plot::Marker::kCross;
     for (const auto& regime : context.item.regimes_of(row)) {
       const auto x = static_cast<double>(panel.x.categories.size());
-      const auto test = over_finished(*find_cell(context, row, regime), &RunSummary::test_accuracy);
+      const auto test = over_finished(find_cell(context, row, regime), &RunSummary::test_accuracy);
       panel.x.categories.push_back(regime);
-      here.x.push_back(x - 0.1);
+      here.x.push_back(row.numbers.empty() ? x : x - 0.1);
       here.y.push_back(100 * test.mean);
       here.error.push_back(test.count > 1 ? 100 * test.deviation : 0);
       paper.x.push_back(x + 0.1);

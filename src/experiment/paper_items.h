@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace covnoise::paper {
@@ -42,7 +43,8 @@ struct Item {
   std::string name, title;
   std::string claim;  ///< what the paper says of it
   Result (*make)(const Context&);
-  std::vector<std::string> regimes = {};  ///< of every row
+  std::vector<std::string> regimes = {};                              ///< of every row
+  std::vector<std::pair<std::string, std::string>> comparisons = {};  ///< first less second, said for every row
   std::vector<Row> rows = {}, quick_rows = {};
   Effort effort = {}, quick_effort = {};
 

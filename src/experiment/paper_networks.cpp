@@ -65,7 +65,10 @@ Result make_fig2(const Context& context) {
   options.samples = scaled(effort.samples, context.options.scale, 8, 16);
   options.small_batch = effort.small_batch;
   options.large_batch = effort.large_batch;
-  if (context.options.scale < 1) options.regimes = {"lb", "lb-diag"};
+  if (context.options.scale < 1) {
+    options.large_batch = 2 * effort.small_batch;
+    options.regimes = {"lb", "lb-diag"};
+  }
   ProgressBar bar(1000, "gradient variance", context.options.runner.progress_bar);
   auto study = study_variance(trained.config, *trained.model, split.train, options, [&](auto done, auto total) {
     bar.update(done * 1000 / total, fmt::format("{} of {} examples", done, total));
