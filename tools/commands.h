@@ -10,6 +10,7 @@ void add_analyze_command(CLI::App& app);
 void add_runs_command(CLI::App& app);
 void add_report_command(CLI::App& app);
 void add_sweep_command(CLI::App& app);
+void add_paper_command(CLI::App& app);
 void add_theory_command(CLI::App& app);
 void add_info_command(CLI::App& app);
 void add_data_command(CLI::App& app);

@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
   covnoise::add_runs_command(app);
   covnoise::add_report_command(app);
   covnoise::add_sweep_command(app);
+  covnoise::add_paper_command(app);
   covnoise::add_data_command(app);
   covnoise::add_models_command(app);
   covnoise::add_theory_command(app);

@@ -7,6 +7,7 @@
 #include "covnoise/train/checkpoint.h"
 #include "covnoise/train/run_folder.h"
 #include "experiment/child.h"
+#include "experiment/software.h"
 #include "train/training_step.h"
 
 #include <fmt/format.h>
@@ -86,9 +87,10 @@ class Queue {
     const std::size_t index = waiting_.back();
     waiting_.pop_back();
     const auto& spec = results_[index].spec;
-    const fs::path recipe = options_.out / "recipes" / (spec.name + ".toml"), log = log_of(index);
-    for (const auto& path : {recipe, log, folder_of(spec)}) create_folders(path.parent_path());
+    const fs::path log = log_of(index), recipe = fs::path(log).replace_extension(".toml");
+    for (const auto& path : {log.parent_path(), folder_of(spec)}) create_folders(path);
     write_file_synced(recipe, to_toml(spec.config));
+    write_file_synced(folder_of(spec) / kSoftwareFile, software_versions(spec.config.run.device).dump(2) + "\n");
     std::vector<std::string> words = {
         options_.program.string(),
         "train",

@@ -49,6 +49,25 @@ void check_noise(const NoiseConfig& noise) {
   }
 }
 
+Config merged(const Recipe* recipe, const std::vector<std::string>& overrides) {
+  Config config;
+  if (recipe) config.regime = recipe->regime().value_or(config.regime);
+  for (const auto& setting : overrides) {
+    if (override_key(setting) == "regime") apply_override(config, setting);
+  }
+  const std::string regime = config.regime;
+
+  Recipe(regime_fragment(regime), "regime " + regime).apply(config);
+  if (recipe) {
+    recipe->apply(config);
+    config.regime = regime;
+    recipe->apply_regime(config);
+  }
+  for (const auto& setting : overrides) apply_override(config, setting);
+  check_config(config);
+  return config;
+}
+
 }  // namespace
 
 void check_config(const Config& config) {
@@ -66,26 +85,13 @@ void check_config(const Config& config) {
   }
 }
 
-Config load_config(const std::optional<std::filesystem::path>& recipe_path, const std::vector<std::string>& overrides) {
-  std::optional<Recipe> recipe;
-  if (recipe_path) recipe.emplace(read_file(*recipe_path), recipe_path->string());
+Config load_config(const std::optional<std::filesystem::path>& recipe, const std::vector<std::string>& overrides) {
+  return recipe ? load_recipe(read_file(*recipe), recipe->string(), overrides) : merged(nullptr, overrides);
+}
 
-  Config config;
-  if (recipe) config.regime = recipe->regime().value_or(config.regime);
-  for (const auto& setting : overrides) {
-    if (override_key(setting) == "regime") apply_override(config, setting);
-  }
-  const std::string regime = config.regime;
-
-  Recipe(regime_fragment(regime), "regime " + regime).apply(config);
-  if (recipe) {
-    recipe->apply(config);
-    config.regime = regime;
-    recipe->apply_regime(config);
-  }
-  for (const auto& setting : overrides) apply_override(config, setting);
-  check_config(config);
-  return config;
+Config load_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides) {
+  const Recipe recipe(text, name);
+  return merged(&recipe, overrides);
 }
 
 Config parse_config(std::string_view toml, const std::string& name) {

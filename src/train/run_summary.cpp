@@ -36,6 +36,7 @@ RunSummary summarize_run(const fs::path& path) {
     summary.test_accuracy = number(record, "test_accuracy");
     summary.train_accuracy = number(record, "train_accuracy");
     summary.val_accuracy = number(record, "val_accuracy");
+    summary.train_eval_accuracy = number(record, "train_eval_accuracy");
     summary.seconds = number(record, "seconds").value_or(0);
   }
   return summary;

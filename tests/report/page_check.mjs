@@ -44,6 +44,8 @@ async function check_content(browser) {
   expect((await browser.evaluate(text('.results'))).includes('unfinished, 1 of 3 epochs'), 'an unfinished run, said so');
   expect((await browser.evaluate(text('h2'))).includes('lenet on folder:</script>'), 'the name of the data, as text');
   expect(await browser.evaluate("document.querySelector('figure img').naturalWidth") > 0, 'the figure');
+  expect((await browser.evaluate(text('.paper-item td'))) === 'MNIST, MLP </td>', 'the table of an item of the paper, as text');
+  expect((await browser.evaluate(text('.paper-item'))).includes('A note'), 'the notes of an item');
   expect((await browser.evaluate(text('.configuration'))).includes('train.batch'), 'keys that differ');
 }
 

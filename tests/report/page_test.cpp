@@ -49,6 +49,10 @@ class ReportPage : public ::testing::Test {
                       R"(<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30"><title>A figure</title>)"
                       R"(<image href="http://127.0.0.1:9/y.png"/><rect width="9" height="9"/></svg>)");
     write_file_synced(folder_ / "runs/figure.csv", "a\n1\n");
+    write_file_synced(
+        folder_ / "runs/table2.json",
+        R"({"item":"table2","title":"Table 2 <b>","claim":"c","tables":[{"title":"","header":["network"],)"
+        R"("rows":[["MNIST, MLP </td>"]]}],"notes":["A note"]})");
   }
   std::pair<int, std::string> report(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {COVNOISE_PROGRAM, "report"});

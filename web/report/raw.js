@@ -64,7 +64,7 @@ function file_link(file) {
 }
 
 function figures_section(data) {
-  const folders = data.folders.map((folder) => element('article', {}, element('h3', {}, folder.path),
+  const folders = data.folders.map((folder) => element('article', {}, element('h3', {}, folder.path), items_of(folder),
     element('div', { class: 'figures' }, folder.figures.map((figure) => figure_node(figure, folder))),
     folder.files.length ? element('p', { class: 'files' }, 'Numbers: ',
       folder.files.flatMap((file, i) => [i > 0 ? ', ' : '', file_link(file)])) : ''));

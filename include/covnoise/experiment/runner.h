@@ -21,7 +21,7 @@ struct RunResult {
 };
 
 struct RunnerOptions {
-  std::filesystem::path out;      ///< runs/<name>, recipes/<name>.toml and logs/<name>.log below it
+  std::filesystem::path out;      ///< runs/<name>, logs/<name>.toml and logs/<name>.log below it
   std::filesystem::path program;  ///< covnoise itself, to be started for each run
   std::string data_dir;
   std::int64_t jobs = 1;                                ///< runs at a time; each has its share of the processors
@@ -31,6 +31,7 @@ struct RunnerOptions {
 };
 
 /// Trains everything in the list, each run in a process of its own, and returns the results in the order of the list.
+/// Beside a run's own files stands software.json: the versions that trained it.
 /// Finished and diverged runs of the same configuration are not repeated, interrupted ones go on; a folder with another
 /// configuration is an Error, and so is a run that fails. After a stop signal the runs save what they have, and an
 /// Error with exit code 128 + signal says how many are left.

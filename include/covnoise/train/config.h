@@ -84,6 +84,8 @@ struct Config {
 /// [regimes.<regime>], `overrides` ("train.lr=0.2", values in TOML; a bare word is taken for text) in their order. The
 /// regime is that of the last override that names one, else the recipe's, else the default. Checked as a whole.
 Config load_config(const std::optional<std::filesystem::path>& recipe, const std::vector<std::string>& overrides);
+/// The same for a recipe's text; errors call it `name`.
+Config load_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides);
 
 /// A run's config.toml as to_toml wrote it: no regime fragment is applied again.
 Config read_config(const std::filesystem::path& path);

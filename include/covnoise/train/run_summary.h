@@ -14,6 +14,7 @@ struct RunSummary {
   Config config;
   std::int64_t epoch = 0, step = 0;                                   ///< epochs done, and the steps of them
   std::optional<double> test_accuracy, train_accuracy, val_accuracy;  ///< of the last epoch done, in 0..1
+  std::optional<double> train_eval_accuracy;                          ///< the training set's in evaluation mode
   double seconds = 0;
   bool diverged = false;  ///< whether the training ended with numbers that are not finite
 };

@@ -1,0 +1,53 @@
+#pragma once
+#include "core/spread.h"
+#include "covnoise/experiment/paper.h"
+#include "experiment/paper_items.h"
+
+#include <string>
+#include <vector>
+
+namespace covnoise::paper {
+
+enum class State {
+  kMissing,
+  kUnfinished,
+  kFinished,
+  kDiverged,
+  kOther,  ///< the folder holds a run of another configuration
+};
+
+/// A run as its folder tells.
+struct Trained {
+  RunSpec spec;
+  std::filesystem::path folder;
+  State state = State::kMissing;
+  RunSummary summary;  ///< of kUnfinished, kFinished and kDiverged
+};
+
+/// One regime of one row, with every seed that was asked for or is there.
+struct Cell {
+  Row row;
+  std::string regime;
+  std::vector<Trained> runs;  ///< by seed
+
+  std::vector<const Trained*> with_state(State state) const;
+  /// "", or what is missing: "seed 1 at 3 of 50 epochs, seed 2 not run".
+  std::string remark() const;
+};
+
+/// A run of the item: the row's recipe, the regime, the seed, the options' settings and scale.
+RunSpec spec_of(const Row& row, const std::string& regime, std::uint64_t seed, const Options& options);
+
+/// What there is of a run below `out`/runs.
+Trained look_up(const RunSpec& spec, const std::filesystem::path& out);
+
+/// All cells of the item, row by row.
+std::vector<Cell> read_cells(const Item& item, const Options& options);
+
+/// "finished", "not run", "diverged", "3 of 50 epochs", "of another configuration".
+std::string state_text(const Trained& run);
+
+/// Mean and spread over the finished runs of a cell.
+Spread over_finished(const Cell& cell, std::optional<double> RunSummary::*value);
+
+}  // namespace covnoise::paper

@@ -1,0 +1,70 @@
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace covnoise::paper {
+
+struct Context;
+struct Result;
+
+/// What the paper printed for one regime, in percent.
+struct Number {
+  std::string regime;
+  double accuracy;
+};
+
+/// One network and data set: a recipe, and the paper's numbers. A regime that has a number belongs to the row even
+/// where the item does not have it.
+struct Row {
+  std::string recipe;
+  std::string network;  ///< for people
+  std::vector<Number> numbers = {};
+
+  double number(const std::string& regime) const;  ///< NaN where the paper has none
+};
+
+/// How much work an item is.
+struct Effort {
+  std::vector<std::uint64_t> seeds = {0, 1, 2};
+  std::int64_t updates = 8000;                         ///< figure 3: length of the curves
+  std::int64_t small_batch = 128, large_batch = 4096;  ///< figure 2
+  std::int64_t samples = 64;                           ///< figure 2: directions of each regime
+  std::int64_t examples = 2000, batches = 4;           ///< figures 5a (of one batch) and 5b
+  double tolerance = 1e-3;                             ///< figure 5b
+  double snapshot = 0.1;                               ///< figure 2: the network after this part of the training
+  std::int64_t trajectories = 4096;                    ///< table 1
+};
+
+/// A table or figure of the paper: data, and the one function that makes something of its runs.
+struct Item {
+  std::string name, title;
+  std::string claim;  ///< what the paper says of it
+  Result (*make)(const Context&);
+  std::vector<std::string> regimes = {};                              ///< of every row
+  std::vector<std::pair<std::string, std::string>> comparisons = {};  ///< first less second, said for every row
+  std::vector<Row> rows = {}, quick_rows = {};
+  Effort effort = {}, quick_effort = {};
+
+  /// The rows' regimes in their order, with those of `row` alone at the end.
+  std::vector<std::string> regimes_of(const Row& row) const;
+};
+
+const std::vector<Item>& items();
+
+/// The item; where `quick`, its reduced version, as `rows` and `effort`. An unknown name is an Error that lists them.
+Item find_item(const std::string& name, bool quick);
+
+// Each trains nothing: it reads the runs of its item, and writes tables and figures.
+Result make_table1(const Context&);
+Result make_accuracies(const Context&);  ///< tables 2 and 3
+Result make_fig1(const Context&);
+Result make_fig2(const Context&);
+Result make_fig3(const Context&);
+Result make_fig4(const Context&);
+Result make_fig5a(const Context&);
+Result make_fig5b(const Context&);
+
+}  // namespace covnoise::paper

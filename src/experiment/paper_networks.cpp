@@ -1,0 +1,128 @@
+#include "covnoise/analysis/frobenius.h"
+#include "covnoise/analysis/variance.h"
+#include "covnoise/core/progress.h"
+#include "covnoise/train/schedule.h"
+#include "covnoise/train/split.h"
+#include "covnoise/train/trainer.h"
+#include "experiment/paper_result.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace covnoise::paper {
+namespace {
+
+/// The run that a figure looks into: the first that has begun. Nothing where there is none.
+const Trained* first_begun(const Context& context) {
+  for (const auto& run : context.cells.front().runs) {
+    if (run.state == State::kFinished || run.state == State::kUnfinished) return &run;
+  }
+  return nullptr;
+}
+
+Result nothing_yet(const Context& context) {
+  Result result;
+  result.notes = {fmt::format("Nothing to show yet: {}.", context.cells.front().remark())};
+  return result;
+}
+
+TrainedModel network_of(const Context& context, const Trained& run) {
+  return load_trained(run.folder, Which::kLast, {context.options.runner.data_dir}, context.options.runner.say);
+}
+
+std::string run_note(const Trained& run) {
+  return fmt::format("From the run {} ({}).", run.spec.name, state_text(run));
+}
+
+/// The kept step next to that part of the whole training.
+std::int64_t kept_step(const Trained& run, const Schedule& schedule, double part) {
+  const auto steps = kept_steps(run.folder);
+  const double wanted = part * static_cast<double>(schedule.total_steps());
+  return *std::min_element(steps.begin(), steps.end(), [&](std::int64_t a, std::int64_t b) {
+    return std::abs(static_cast<double>(a) - wanted) < std::abs(static_cast<double>(b) - wanted);
+  });
+}
+
+std::string measured_text(const Measured& value) { return fmt::format("{:.3g} +- {:.1g}", value.value, value.error); }
+
+/// At least what the estimates need, where the options' scale asks for less.
+std::int64_t scaled(std::int64_t count, double scale, std::int64_t unit, std::int64_t least) {
+  return std::max(least, static_cast<std::int64_t>(static_cast<double>(count) * scale) / unit * unit);
+}
+
+}  // namespace
+
+Result make_fig2(const Context& context) {
+  const Trained* run = first_begun(context);
+  if (run == nullptr) return nothing_yet(context);
+  const Effort& effort = context.item.effort;
+  auto trained = network_of(context, *run);
+  const Split split = make_split(trained.source, trained.config);
+  load_step(trained, run->folder, kept_step(*run, Schedule(trained.config, split.train.size()), effort.snapshot));
+  VarianceOptions options;
+  options.samples = scaled(effort.samples, context.options.scale, 8, 16);
+  options.small_batch = effort.small_batch;
+  options.large_batch = effort.large_batch;
+  if (context.options.scale < 1) {
+    options.large_batch = 2 * effort.small_batch;
+    options.regimes = {"lb", "lb-diag"};
+  }
+  ProgressBar bar(1000, "gradient variance", context.options.runner.progress_bar);
+  auto study = study_variance(trained.config, *trained.model, split.train, options, [&](auto done, auto total) {
+    bar.update(done * 1000 / total, fmt::format("{} of {} examples", done, total));
+    stop_if_asked(context.options);
+  });
+  bar.clear();
+  study.step = trained.step;
+  Result result;
+  Table table{"Mean over all parameters.", {"regime", "batch", "variance", "over that of sb"}, {}};
+  for (const auto& regime : study.regimes) {
+    const auto& all = regime.layers.back();
+    table.rows.push_back(
+        {regime.regime, fmt::to_string(regime.batch), measured_text(all.variance), measured_text(all.over_sb)});
+    result.numbers["regimes"].push_back(
+        {{"regime", regime.regime}, {"variance", all.variance.value}, {"over_sb", all.over_sb.value}});
+  }
+  result.tables = {table};
+  result.notes = {run_note(*run), fmt::format("The network after {} steps.", trained.step)};
+  adopt(result, context, save_study(study, context.folder), {"variance"});
+  return result;
+}
+
+Result make_fig5a(const Context& context) {
+  const Trained* run = first_begun(context);
+  if (run == nullptr) return nothing_yet(context);
+  auto trained = network_of(context, *run);
+  const Split split = make_split(trained.source, trained.config);
+  FrobeniusOptions options;
+  options.examples = scaled(context.item.effort.examples, context.options.scale, 1, 32);
+  options.batches = scaled(context.item.effort.batches, context.options.scale, 1, 2);
+  FrobeniusStudy study{options, trained.config.model, trained.config.data.name, trained.config.regime, {}};
+  const auto steps = kept_steps(run->folder);
+  ProgressBar bar(static_cast<std::int64_t>(steps.size()), "Frobenius norms", context.options.runner.progress_bar);
+  Result result;
+  Table table{"Unbiased estimates.", {"step", "|F|", "|diag F|", "ratio"}, {}};
+  for (const auto step : steps) {
+    stop_if_asked(context.options);
+    load_step(trained, run->folder, step);
+    study.points.push_back(frobenius_point(*trained.model, split.train, options));
+    auto& point = study.points.back();
+    point.step = step;
+    bar.update(static_cast<std::int64_t>(study.points.size()));
+    table.rows.push_back({fmt::to_string(step), measured_text(point.full_unbiased),
+                          measured_text(point.diagonal_unbiased),
+                          fmt::format("{:.3g}", point.full_unbiased.value / point.diagonal_unbiased.value)});
+    result.numbers["points"].push_back(
+        {{"step", step}, {"full", point.full_unbiased.value}, {"diagonal", point.diagonal_unbiased.value}});
+  }
+  bar.clear();
+  result.tables = {table};
+  result.notes = {run_note(*run),
+                  fmt::format("{} batches of {} examples, running statistics.", options.batches, options.examples)};
+  adopt(result, context, save_study(study, context.folder), {"frobenius"});
+  return result;
+}
+
+}  // namespace covnoise::paper

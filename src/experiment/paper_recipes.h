@@ -1,0 +1,23 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace covnoise::paper {
+
+struct EmbeddedRecipe {
+  std::string_view name, text;
+};
+
+/// Every recipes/paper/<name>.toml, by name. cmake/EmbedRecipes.cmake writes this function.
+const std::vector<EmbeddedRecipe>& embedded_recipes();
+
+struct RecipeText {
+  std::string name, text;  ///< the file's name in errors
+};
+
+/// The recipe of that name: <folder>/<name>.toml, or where no folder is given the embedded one.
+RecipeText find_recipe(const std::string& name, const std::filesystem::path& folder);
+
+}  // namespace covnoise::paper

@@ -1,0 +1,77 @@
+#include "experiment/paper_result.h"
+
+#include "covnoise/core/file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace covnoise::paper {
+namespace {
+
+/// In characters of UTF-8, as fmt counts them, too.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+std::string Table::to_text() const {
+  std::vector<std::size_t> widths(header.size());
+  const auto widen = [&](const std::vector<std::string>& cells) {
+    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], width_of(cells[i]));
+  };
+  widen(header);
+  for (const auto& row : rows) widen(row);
+  std::string text = title.empty() ? "" : title + "\n";
+  const auto add = [&](const std::vector<std::string>& cells) {
+    std::string line;
+    for (std::size_t i = 0; i < cells.size(); ++i) line += fmt::format("{:<{}}  ", cells[i], widths[i]);
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  };
+  add(header);
+  for (const auto& row : rows) add(row);
+  return text;
+}
+
+std::string Table::to_markdown() const {
+  std::string text = title.empty() ? "" : fmt::format("{}\n\n", title);
+  const auto add = [&](const std::vector<std::string>& cells) {
+    text += fmt::format("| {} |\n", fmt::join(cells, " | "));
+  };
+  add(header);
+  add(std::vector<std::string>(header.size(), "---"));
+  for (const auto& row : rows) add(row);
+  return text;
+}
+
+Json Table::to_json() const { return {{"title", title}, {"header", header}, {"rows", rows}}; }
+
+Table Table::from_json(const Json& json) {
+  return {json.at("title").get<std::string>(), json.at("header").get<std::vector<std::string>>(),
+          json.at("rows").get<std::vector<std::vector<std::string>>>()};
+}
+
+void stop_if_asked(const Options& options) {
+  const int signal = options.runner.stop_signal();
+  if (signal != 0) throw Error("interrupted; repeat the command to go on", 128 + signal);
+}
+
+void adopt(Result& result, const Context& context, const std::vector<std::filesystem::path>& paths,
+           const std::vector<std::string>& stems) {
+  for (const auto& path : paths) {
+    const bool ours = std::find(stems.begin(), stems.end(), path.stem()) != stems.end() && path.extension() != ".json";
+    const auto name = ours ? path.parent_path() / (context.item.name + path.extension().string()) : path;
+    if (ours) rename_synced(path, name);
+    result.paths.push_back(name);
+    if (name.extension() == ".svg") result.figures.push_back(name.filename().string());
+  }
+}
+
+std::string number_text(double value, int digits) {
+  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
+}
+
+}  // namespace covnoise::paper

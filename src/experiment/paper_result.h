@@ -1,0 +1,54 @@
+#pragma once
+#include "covnoise/core/error.h"
+#include "experiment/paper_cells.h"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace covnoise::paper {
+
+using Json = nlohmann::ordered_json;
+
+/// Rows of words: printed, put into documents and into the report alike.
+struct Table {
+  std::string title;
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;
+
+  std::string to_text() const;
+  std::string to_markdown() const;
+  Json to_json() const;
+  static Table from_json(const Json& json);
+};
+
+/// What an item comes to.
+struct Result {
+  std::vector<Table> tables;
+  std::vector<std::string> notes;            ///< one sentence each, for people
+  Json numbers = Json::object();             ///< the same for programs
+  std::vector<std::string> figures;          ///< names of SVG files in the item's folder
+  std::vector<std::filesystem::path> paths;  ///< of all that was written
+};
+
+/// What an item is made from.
+struct Context {
+  const Item& item;
+  const Options& options;
+  std::filesystem::path folder;  ///< results/<item>
+  std::vector<Cell> cells;
+};
+
+/// An Error with the signal's exit code where the user wants to stop.
+void stop_if_asked(const Options& options);
+
+/// Adds what a study wrote to the result; files of these stems, but for JSON, get the item's name.
+void adopt(Result& result, const Context& context, const std::vector<std::filesystem::path>& paths,
+           const std::vector<std::string>& stems = {});
+
+/// A number in a cell: "-" where it is not finite.
+std::string number_text(double value, int digits = 2);
+
+}  // namespace covnoise::paper

@@ -1,0 +1,123 @@
+#include "experiment/paper_recipes.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/core/file.h"
+#include "covnoise/experiment/paper.h"
+#include "covnoise/experiment/sweep.h"
+#include "covnoise/train/schedule.h"
+#include "experiment/paper_items.h"
+#include "support/temporary_folder.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+namespace covnoise::paper {
+namespace {
+
+/// Every regime of every row of both sizes.
+std::vector<std::pair<Row, std::string>> all_cells(bool quick) {
+  std::vector<std::pair<Row, std::string>> cells;
+  for (const auto& name : item_names()) {
+    const Item item = find_item(name, quick);
+    for (const auto& row : item.rows) {
+      for (const auto& regime : item.regimes_of(row)) cells.emplace_back(row, regime);
+    }
+  }
+  return cells;
+}
+
+TEST(PaperRecipes, GiveEveryCellItsOwnRate) {
+  for (const bool quick : {false, true}) {
+    for (const auto& [row, regime] : all_cells(quick)) {
+      const auto recipe = find_recipe(row.recipe, "");
+      const Config config = load_recipe(recipe.text, recipe.name, {"regime=" + regime});
+      EXPECT_GT(config.train.lr, 0) << row.recipe << " " << regime;
+      for (const auto& change : config.train.batch_schedule) EXPECT_GT(change.lr, 0) << row.recipe;
+      EXPECT_TRUE(!config.noise.scale.match || config.noise.match_lr > 0) << row.recipe;
+    }
+  }
+}
+
+/// CIFAR: warm-up 10, decay at 100 and 150 of 200, noise off at 50; MNIST: 5, 25, 37 of 50, 12.
+TEST(PaperRecipes, HaveThePapersSchedules) {
+  for (const auto& row : find_item("table2", false).rows) {
+    const bool cifar = row.recipe.rfind("cifar", 0) == 0;
+    const auto recipe = find_recipe(row.recipe, "");
+    for (const char* regime : {"sb", "lb", "batch-change", "lb-diag-match"}) {
+      const Config config = load_recipe(recipe.text, recipe.name, {std::string("regime=") + regime});
+      const std::int64_t epochs = cifar ? 200 : 50;
+      EXPECT_EQ(config.train.epochs, epochs);
+      EXPECT_DOUBLE_EQ(config.train.warmup * static_cast<double>(epochs), cifar ? 10 : 5);
+      EXPECT_EQ(epoch_of_setting(config.train.milestones.at(0), epochs), cifar ? 100 : 25);
+      EXPECT_EQ(epoch_of_setting(config.train.milestones.at(1), epochs), cifar ? 150 : 37);
+      EXPECT_DOUBLE_EQ(config.noise.stop_after * static_cast<double>(epochs), cifar ? 50 : 12);
+      EXPECT_TRUE(config.train.eval_train);
+      if (config.train.batch_schedule.empty()) continue;
+      EXPECT_EQ(epoch_of_setting(config.train.batch_schedule[0].epoch, epochs), cifar ? 50 : 12);
+    }
+  }
+}
+
+TEST(PaperRecipes, TheRatesThatThePaperGivesAreItsOwn) {
+  const auto rate = [](const std::string& row, const std::string& regime) {
+    const auto recipe = find_recipe(row, "");
+    return load_recipe(recipe.text, recipe.name, {"regime=" + regime}).train.lr;
+  };
+  for (const char* row : {"cifar10-resnet44", "cifar100-resnet44x2"}) {
+    EXPECT_EQ(rate(row, "lb"), 3.2);
+    EXPECT_EQ(rate(row, "lb-diag"), 1.6);
+  }
+  for (const char* row : {"cifar10-vgg16", "cifar100-vgg16"}) {
+    EXPECT_EQ(rate(row, "lb"), 1.6);
+    EXPECT_EQ(rate(row, "lb-diag"), 1.6);
+  }
+}
+
+TEST(PaperRecipes, AnOwnFolderTakesTheirPlace) {
+  testing::TemporaryFolder folder;
+  const auto written = write_recipes(folder / "mine");
+  EXPECT_EQ(written.size(), embedded_recipes().size());
+  EXPECT_THROW(write_recipes(folder / "mine"), Error);  // would undo somebody's changes
+  Options options;
+  options.recipes = folder / "mine";
+  const auto path = folder / "mine" / "mnist-mlp.toml";
+  std::string text = read_file(path);
+  text.replace(text.find("epochs = 50"), 11, "epochs = 7 ");
+  write_file_synced(path, text);
+  EXPECT_EQ(planned_runs("table2", options).front().config.train.epochs, 7);
+  std::filesystem::remove(path);
+  EXPECT_THROW(planned_runs("table2", options), Error);
+}
+
+/// Every line of the search makes sense to covnoise sweep, and every regime of the tables has one.
+TEST(PaperRecipes, TheSearchCoversTheTables) {
+  const std::string recipes = std::string(COVNOISE_SOURCE_DIR) + "/recipes/paper/";
+  std::set<std::pair<std::string, std::string>> searched;
+  std::istringstream lines(read_file(recipes + "search.txt"));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.front() == '#') continue;
+    std::istringstream words(line);
+    std::string row, regimes, regime;
+    SweepOptions sweep;
+    words >> row >> regimes;
+    for (std::string vary; words >> vary;) sweep.vary.push_back(vary);
+    std::istringstream list(regimes);
+    while (std::getline(list, regime, ',')) {
+      sweep.recipe = recipes + row + ".toml";
+      sweep.set = {"regime=" + regime, "data.holdout=5000"};
+      EXPECT_GE(sweep_points(sweep).size(), 4u) << line;
+      EXPECT_TRUE(searched.emplace(row, regime).second) << row << " " << regime << " twice";
+    }
+  }
+  for (const auto& [row, regime] : all_cells(false)) {
+    const bool fig3 = row.recipe.rfind("fig3", 0) == 0;  // one rate for all, not tuned
+    EXPECT_EQ(searched.count({row.recipe, regime}), fig3 ? 0u : 1u) << row.recipe << regime;
+  }
+}
+
+}  // namespace
+}  // namespace covnoise::paper

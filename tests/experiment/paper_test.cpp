@@ -1,0 +1,219 @@
+#include "covnoise/experiment/paper.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/core/file.h"
+#include "covnoise/plot/figure.h"
+#include "covnoise/train/run_folder.h"
+#include "experiment/paper_items.h"
+#include "support/temporary_folder.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <csignal>
+#include <map>
+
+namespace covnoise::paper {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+class PaperTest : public ::testing::Test {
+ protected:
+  Options options(bool quick) {
+    Options options;
+    options.runner.out = folder_.path() / "paper";
+    options.runner.program = COVNOISE_PROGRAM;
+    options.runner.jobs = 2;
+    options.quick = quick;
+    if (quick) {
+      options.scale = 0.125;
+      options.seeds = {0};
+    }
+    return options;
+  }
+  fs::path results() { return folder_.path() / "paper" / "results"; }
+  Json json(const std::string& item) { return Json::parse(read_file(results() / item / (item + ".json"))); }
+
+  /// A run as the trainer would have left it, without its checkpoints.
+  void pretend(const RunSpec& spec, std::int64_t epochs, double train, double test, const std::string& more = "") {
+    const RunFolder run{folder_.path() / "paper" / "runs" / spec.name};
+    create_folders(run.root);
+    write_file_synced(run.config(), to_toml(spec.config));
+    write_file_synced(run.metrics(), fmt::format(R"({{"kind":"epoch","step":1,"epoch":{},"train_eval_accuracy":{},)"
+                                                 R"("test_accuracy":{}}})"
+                                                 "\n{}",
+                                                 epochs, train, test, more));
+  }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(PaperTest, AnUnknownNameListsTheKnown) {
+  const auto expect = [&](const std::string& item, const Options& o, const std::string& known) {
+    try {
+      planned_runs(item, o);
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(known));
+    }
+  };
+  expect("table4", options(false), "fig5b");
+  auto rows = options(false), regimes = options(false);
+  rows.rows = {"cifar10-resnet4"};
+  expect("table2", rows, "did you mean cifar10-resnet44");
+  regimes.regimes = {"lb-kfak"};
+  expect("table3", regimes, "did you mean lb-kfac");
+}
+
+TEST_F(PaperTest, ThePlanOfTable2HasEveryCellAndSeed) {
+  auto o = options(false);
+  EXPECT_EQ(planned_runs("table2", o).size(), 3u * (9 * 5 + 1));  // lb-full: in one row alone
+  o.seeds = {7};
+  o.rows = {"cifar10-resnet44"};
+  o.regimes = {"sb", "lb-full"};
+  o.set = {"train.momentum=0.5"};
+  const auto runs = planned_runs("table2", o);
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[1].name, "cifar10-resnet44/lb-full-s7");
+  EXPECT_EQ(runs[1].config.seed, 7u);
+  EXPECT_EQ(runs[1].config.train.momentum, 0.5);
+  EXPECT_THAT(plan_table("table2", o), HasSubstr("not run"));
+  EXPECT_FALSE(fs::exists(o.runner.out));  // a plan leaves nothing
+}
+
+/// Figures share the runs of table 2.
+TEST_F(PaperTest, FiguresUseTheRunsOfTable2) {
+  std::map<std::string, Config> table;
+  for (const auto& run : planned_runs("table2", options(false))) table[run.name] = run.config;
+  for (const char* figure : {"fig2", "fig5a", "fig5b"}) {
+    for (const auto& run : planned_runs(figure, options(false))) {
+      ASSERT_EQ(table.count(run.name), 1u) << run.name;
+      EXPECT_TRUE(difference(table[run.name], run.config).empty());
+    }
+  }
+}
+
+TEST_F(PaperTest, Figure3IsOneConstantRateWithNoiseThatNeverStops) {
+  for (const auto& run : planned_runs("fig3", options(false))) {
+    EXPECT_EQ(run.config.train.lr, 0.1);
+    EXPECT_EQ(run.config.train.schedule, "constant");
+    EXPECT_EQ(run.config.noise.stop_after, 1);
+    EXPECT_GE(run.config.train.epochs * (50000 / run.config.train.batch), 8000) << run.name;
+  }
+}
+
+/// Mean and spread over the seeds that are there, the paper's number beside it, and what is missing.
+TEST_F(PaperTest, TablesSayWhatIsThereAndWhatIsNot) {
+  auto o = options(false);
+  o.train = false;
+  o.seeds = {0, 1};
+  const auto runs = planned_runs("table2", o);  // seed 0: mlp's sb, lb, lb-trace, ...
+  pretend(runs[0], 50, 0.99, 0.97);
+  pretend(planned_runs("table2",
+                       [&] {
+                         auto p = o;
+                         p.seeds = {5};
+                         return p;
+                       }())[0],
+          50, 0.99, 0.98);
+  pretend(runs[1], 20, 0.9, 0.9);
+  pretend(runs[2], 3, 0.9, 0.9,
+          R"({"kind":"diverged","step":9,"message":"nan"})"
+          "\n");
+  reproduce("table2", o);
+  const auto rows = json("table2")["tables"][0]["rows"];
+  EXPECT_EQ(rows[0].get<std::vector<std::string>>(),
+            (std::vector<std::string>{"MNIST, MLP", "sb", "97.50 +- 0.71", "98.10", "2", "99.00", "1.50 +- 0.71",
+                                      "seed 1 not run"}));
+  EXPECT_EQ(rows[1][7], "seed 0 20 of 50 epochs, seed 1 not run");
+  EXPECT_EQ(rows[1][2], "-");
+  EXPECT_EQ(rows[2][7], "seed 0 diverged, seed 1 not run");
+  EXPECT_EQ(rows[3][7], "not run");
+  EXPECT_EQ(rows.size(), 46u);
+  EXPECT_TRUE(fs::exists(results() / "runs/mnist-mlp/sb-s5/config.toml"));
+  EXPECT_FALSE(fs::exists(results() / "runs/mnist-mlp/sb-s1"));
+}
+
+TEST_F(PaperTest, ARunOfAnotherConfigurationDoesNotCount) {
+  auto o = options(false);
+  o.train = false;
+  o.seeds = {0};
+  auto spec = planned_runs("table2", o)[0];
+  spec.config.train.lr = 1;
+  pretend(spec, 50, 0.99, 0.97);
+  reproduce("table2", o);
+  EXPECT_EQ(json("table2")["tables"][0]["rows"][0][7], "seed 0 of another configuration");
+}
+
+TEST_F(PaperTest, QuickResultsDoNotReplaceFullOnes) {
+  auto o = options(false);
+  o.train = false;
+  reproduce("table3", o);
+  auto quick = options(true);
+  quick.train = false;
+  EXPECT_THROW(reproduce("table3", quick), Error);
+}
+
+/// Interrupted at many moments: what has finished is never started again (software.json is written at every start).
+TEST_F(PaperTest, AnInterruptedItemRepeatsNoFinishedRun) {
+  auto o = options(true);
+  o.rows = {"quick-glyphs-mlp"};
+  o.regimes = {"sb", "lb", "lb-diag"};
+  const auto specs = planned_runs("table2", o);
+  std::map<std::string, fs::file_time_type> finished;
+  int interruptions = 0;
+  for (int polls = 12;; polls += 9) {
+    int asked = 0;
+    o.runner.stop_signal = [&] { return ++asked > polls ? SIGINT : 0; };
+    try {
+      reproduce("table2", o);
+      break;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), 130) << error.what();
+      ++interruptions;
+    }
+    for (const auto& spec : specs) {
+      const fs::path run = o.runner.out / "runs" / spec.name;
+      if (!fs::exists(RunFolder{run}.metrics()) || summarize_run(run).epoch < spec.config.train.epochs) continue;
+      finished.emplace(spec.name, fs::last_write_time(run / "software.json"));
+    }
+  }
+  EXPECT_GT(interruptions, 0);
+  for (const auto& [name, time] : finished)
+    EXPECT_EQ(fs::last_write_time(o.runner.out / "runs" / name / "software.json"), time) << name;
+  o.runner.stop_signal = [] { return 0; };
+  o.runner.program = "/bin/false";  // would fail, were it started
+  reproduce("table2", o);
+  EXPECT_EQ(json("table2")["tables"][0]["rows"][0][4], "1");
+}
+
+/// Every item from nothing, a small one: numbers, figure, configuration and versions of each run.
+class PaperItems : public PaperTest, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(PaperItems, IsMadeFromNothing) {
+  const std::string item = GetParam();
+  auto o = options(true);
+  const auto& rows = find_item(item, true).rows;
+  if (!rows.empty()) o.rows = {rows.front().recipe};
+  const auto outcome = reproduce(item, o);
+  EXPECT_THAT(outcome.table, HasSubstr("The paper: "));
+  for (const char* type : {".json", ".csv", ".svg", ".png"}) {
+    if (std::string(type) == ".png" && !plot::png_available()) continue;
+    EXPECT_GT(fs::file_size(results() / item / (item + type)), 100u) << type;
+  }
+  for (const auto& spec : planned_runs(item, o)) {
+    for (const char* file : {"config.toml", "metrics.jsonl", "software.json"})
+      EXPECT_GT(fs::file_size(results() / "runs" / spec.name / file), 50u);
+  }
+  EXPECT_FALSE(json(item)["tables"][0]["rows"].empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PaperItems, ::testing::ValuesIn(item_names()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace covnoise::paper
