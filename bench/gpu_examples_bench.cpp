@@ -1,6 +1,6 @@
 // Gradient and sum of squared per-example gradients of networks without batch normalisation, on a GPU: milliseconds and
 // peak memory, beside bench/peers/examples.py. A JSON object a line.
-//   build/bench_gpu_examples [network,...] [precision] [examples]     networks: lenet, chain44, vgg16-plain
+//   build/bench_gpu_examples [network,...] [precision] [examples] [micro-batch]   networks: lenet, chain44, vgg16-plain
 #include "covnoise/nn/conv2d.h"
 #include "covnoise/nn/linear.h"
 #include "covnoise/nn/model_zoo.h"
@@ -62,7 +62,7 @@ std::shared_ptr<Model> network(const std::string& name) {
 
 double rounded_to_thousandths(double value) { return std::round(value * 1000) / 1000; }
 
-void measure(const std::string& name, const std::string& precision, std::int64_t examples) {
+void measure(const std::string& name, const std::string& precision, std::int64_t examples, std::int64_t micro_batch) {
   const auto device = device_of("cuda");
   set_gpu_arithmetic({precision != "fp32", false});
   const DeviceStream stream(device);
@@ -79,7 +79,10 @@ void measure(const std::string& name, const std::string& precision, std::int64_t
   Needs needs;
   needs.squares = Squares::kExact;
   const auto pass = [&] {
-    collector.add(images, labels);
+    for (std::int64_t first = 0; first < examples; first += micro_batch) {
+      const std::int64_t n = std::min(micro_batch, examples - first);
+      collector.add(images.narrow(0, first, n), labels.narrow(0, first, n));
+    }
     collector.finish();
   };
   collector.begin(needs, 0, 0);
@@ -102,6 +105,7 @@ void measure(const std::string& name, const std::string& precision, std::int64_t
       {"network", name},
       {"precision", precision},
       {"examples", examples},
+      {"micro_batch", micro_batch},
       {"ms", rounded_to_thousandths(times[kCalls / 2])},
       {"peak_gb", rounded_to_thousandths(static_cast<double>(peak_device_bytes(device)) * 1e-9)}};
   std::printf("%s\n", row.dump().c_str());
@@ -115,7 +119,8 @@ int main(int count, char** arguments) {
   try {
     std::istringstream names(count > 1 ? arguments[1] : "lenet,chain44,vgg16-plain");
     for (std::string name; std::getline(names, name, ',');)
-      covnoise::measure(name, count > 2 ? arguments[2] : "tf32", count > 3 ? std::stoll(arguments[3]) : 4096);
+      covnoise::measure(name, count > 2 ? arguments[2] : "tf32", count > 3 ? std::stoll(arguments[3]) : 4096,
+                        count > 4 ? std::stoll(arguments[4]) : 1024);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_gpu_examples: %s\n", error.what());
     return 1;

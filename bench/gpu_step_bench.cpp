@@ -64,7 +64,6 @@ struct Measured {
 
 Measured measure(const Config& config, const DataSource& source) {
   const auto device = training_device(config);
-  const DeviceStream stream(device);
   const Split split = make_split(source, config);
   reset_peak_device_bytes(device);
   const Schedule schedule(config, split.train.size());
@@ -95,6 +94,7 @@ void run(int count, char** arguments) {
   const auto argument = [&](int i, const char* otherwise) { return std::string(i < count ? arguments[i] : otherwise); };
   const std::string precision = argument(2, "bf16");
   const std::int64_t batch = std::stoll(argument(3, "4096"));
+  const DeviceStream stream(device_of("cuda"));  // one for all: the libraries' workspaces are by stream
   for (const auto& model : words(argument(1, "mlp,lenet,alexnet,vgg16,resnet44"))) {
     const auto source = source_for(model, batch);
     Measured first;

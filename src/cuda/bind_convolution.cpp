@@ -199,17 +199,18 @@ at::Tensor bias_squares(const at::Tensor& dz_any, at::Tensor& squares, std::int6
   TORCH_CHECK(examples_per_group > 0 && dz_any.size(0) % examples_per_group == 0, "bias gradient: ", dz_any.size(0),
               " examples are not a whole number of groups of ", examples_per_group);
   const std::int64_t examples = dz_any.size(0), outputs = dz_any.size(1);
-  auto gradient = at::zeros({outputs}, squares.options());
-  if (dz_any.scalar_type() == at::kDouble) {
-    const auto positions = dz_any.view({examples, outputs, -1});
-    const auto groups = positions.sum(2).view({-1, examples_per_group, outputs}).sum(1);
-    squares.add_(spatial ? positions.square().sum(2).sum(0) : groups.square().sum(0));
-    return gradient.add_(groups.sum(0));
+  if (spatial && dz_any.dim() == 4) squares.add_(dz_any.to(squares.scalar_type()).square().sum({0, 2, 3}));
+  // The library is good at sums over positions; what is left is one number an example and output.
+  const auto dz = dz_any.dim() == 4 ? dz_any.sum({2, 3}, false, squares.scalar_type()) : dz_any.contiguous();
+  if (spatial && dz_any.dim() == 4) return dz.sum(0);
+  if (dz.scalar_type() == at::kDouble) {
+    const auto groups = dz.view({-1, examples_per_group, outputs}).sum(1);
+    squares.add_(groups.square().sum(0));
+    return groups.sum(0);
   }
-  const auto dz = dz_any.dim() == 4 ? channels_last(dz_any) : dz_any.contiguous();
+  auto gradient = at::zeros({outputs}, squares.options());
   const auto space = at::empty({examples * outputs}, squares.options());
-  bias_gradient(dz.data_ptr(), scalar_of(dz), static_cast<int>(examples),
-                static_cast<int>(dz.numel() / (examples * outputs)), static_cast<int>(outputs),
+  bias_gradient(dz.data_ptr(), scalar_of(dz), static_cast<int>(examples), 1, static_cast<int>(outputs),
                 spatial ? GradientSquares::kSpatial : GradientSquares::kGroups, static_cast<int>(examples_per_group),
                 space.data_ptr<float>(), gradient.data_ptr<float>(), added_to(squares, outputs), current_stream());
   return gradient;

@@ -125,7 +125,7 @@ TEST_P(CollectorTest, SpatialSquaresDropTheCrossTermsOfPositions) {
   const auto exact = contributions_.pow(2).mean(0);
   std::int64_t first = 0;
   for (const auto& entry : parameters_.entries()) {
-    const auto actual = parameters_.view(statistics.diagonal, entry).to(at::kDouble).reshape({-1});
+    const auto actual = parameters_.view(statistics.diagonal, entry).cpu().to(at::kDouble).reshape({-1});
     const auto expected = exact.narrow(0, first, entry.numel);
     const bool convolution = entry.name.find("conv") == 0 && entry.name.find("weight") != std::string::npos;
     if (!convolution && entry.name.find("conv") != 0 && entry.name.find("bn") != 0) {
