@@ -10,9 +10,9 @@
 namespace covnoise::paper {
 namespace {
 
-constexpr std::int64_t kPoints = 100;  // of a curve
+constexpr std::int64_t kPoints = 50;  // of a curve
 
-/// Training error over updates, each point the mean over the logged steps of one hundredth of the curve.
+/// Training error over updates, each point the mean over the logged steps of its part of the curve.
 std::vector<double> error_curve(const Trained& run, std::int64_t updates) {
   std::vector<double> sums(kPoints), counts(kPoints);
   for (const auto& record : read_metrics(run.folder)) {
@@ -51,7 +51,7 @@ Curve curve_of(const Cell& cell, std::int64_t updates) {
   return curve;
 }
 
-/// The update in the middle of a point's hundredth.
+/// The update in the middle of a point's part.
 double middle(std::size_t point, std::int64_t updates) {
   return (static_cast<double>(point) + 0.5) * static_cast<double>(updates) / static_cast<double>(kPoints);
 }
@@ -92,7 +92,7 @@ plot::Figure curve_figure(const Context& context, const std::vector<Curve>& curv
   return figure;
 }
 
-/// Errors around some updates: the mean over five points of the curve that end there.
+/// Errors around some updates: the mean over the two points of the curve that end there.
 Table error_table(const Context& context, const std::vector<Curve>& curves) {
   Table table{"", {"regime", "seeds"}, {}};
   const std::vector<double> parts = {0.125, 0.25, 0.5, 1};
@@ -105,7 +105,7 @@ Table error_table(const Context& context, const std::vector<Curve>& curves) {
     for (const double part : parts) {
       const auto end = static_cast<std::size_t>(std::lround(part * kPoints));
       std::vector<double> values;
-      for (std::size_t i = end - std::min<std::size_t>(5, end); i < end; ++i) {
+      for (std::size_t i = end - std::min<std::size_t>(2, end); i < end; ++i) {
         if (curves[c].points[i].count > 0) values.push_back(curves[c].points[i].mean);
       }
       cells.push_back(number_text(100 * spread_of(values).mean));

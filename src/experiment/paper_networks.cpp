@@ -45,7 +45,7 @@ std::int64_t kept_step(const Trained& run, const Schedule& schedule, double part
   });
 }
 
-std::string measured_text(const Measured& value) { return fmt::format("{:.3g} +- {:.1g}", value.value, value.error); }
+std::string measured_text(const Measured& value) { return fmt::format("{:.3g} +- {:.2g}", value.value, value.error); }
 
 /// At least what the estimates need, where the options' scale asks for less.
 std::int64_t scaled(std::int64_t count, double scale, std::int64_t unit, std::int64_t least) {

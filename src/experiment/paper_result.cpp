@@ -16,6 +16,13 @@ std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
+/// A bar would end the cell.
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text) result += c == '|' ? std::string("\\|") : std::string(1, c);
+  return result;
+}
+
 }  // namespace
 
 std::string Table::to_text() const {
@@ -38,7 +45,8 @@ std::string Table::to_text() const {
 
 std::string Table::to_markdown() const {
   std::string text = title.empty() ? "" : fmt::format("{}\n\n", title);
-  const auto add = [&](const std::vector<std::string>& cells) {
+  const auto add = [&](std::vector<std::string> cells) {
+    for (auto& cell : cells) cell = escaped(cell);
     text += fmt::format("| {} |\n", fmt::join(cells, " | "));
   };
   add(header);

@@ -16,8 +16,7 @@ std::int64_t reduced(std::int64_t count, const Context& context, std::int64_t le
 }
 
 Table steps_table(const theory::QuadraticStudy& study) {
-  Table table{
-      "", {"C", "|.|_F^2 = Tr C'AC", "error", "steps, exact", "the paper's formula", "the theorem's bound"}, {}};
+  Table table{"", {"C", "Tr C'AC", "error", "steps, exact", "the paper's formula", "the theorem's bound"}, {}};
   for (const auto& r : study.results) {
     if (r.trace == 0) continue;
     for (std::size_t i = 0; i < study.errors.size(); ++i) {

@@ -4,13 +4,12 @@
 #include "covnoise/core/file.h"
 #include "covnoise/plot/figure.h"
 #include "covnoise/train/run_folder.h"
-#include "experiment/paper_items.h"
+#include "experiment/paper_result.h"
 #include "support/temporary_folder.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <csignal>
 #include <map>
@@ -20,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-using Json = nlohmann::ordered_json;
 
 class PaperTest : public ::testing::Test {
  protected:
@@ -136,6 +134,12 @@ TEST_F(PaperTest, TablesSayWhatIsThereAndWhatIsNot) {
   EXPECT_EQ(rows.size(), 46u);
   EXPECT_TRUE(fs::exists(results() / "runs/mnist-mlp/sb-s5/config.toml"));
   EXPECT_FALSE(fs::exists(results() / "runs/mnist-mlp/sb-s1"));
+}
+
+TEST(PaperTable, KeepsItsBarsInMarkdown) {
+  const Table table{"", {"|F|"}, {{"1"}}};
+  EXPECT_EQ(table.to_markdown(), "| \\|F\\| |\n| --- |\n| 1 |\n");
+  EXPECT_EQ(table.to_text(), "|F|\n1\n");
 }
 
 TEST_F(PaperTest, ARunOfAnotherConfigurationDoesNotCount) {
