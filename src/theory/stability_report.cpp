@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 std::string label(const std::string& noise) { return noise == "identity" ? "I" : noise == "full" ? "√A" : "√diag A"; }
 
-Style colored(const std::string& noise, Dash dash = Dash::kAuto, double width = 1.9) {
+Style noise_style(const std::string& noise, Dash dash = Dash::kAuto, double width = 1.9) {
   const Dash own = noise == "identity" ? Dash::kDashDotted : noise == "full" ? Dash::kSolid : Dash::kDashed;
   Style style;
   style.color = noise == "identity" ? 2 : noise == "full" ? 1 : 0;
@@ -35,8 +35,9 @@ Panel worst_panel(const StabilityStudy& study) {
   Panel panel =
       time_panel(fmt::format("All {} swaps: the worst (thick), the median (dotted)", study.swapped.size(0)), "H(t)");
   for (const auto& curve : study.curves) {
-    panel.layers.emplace_back(Line{label(curve.noise), study.times, curve.worst, {}, {}, colored(curve.noise)});
-    panel.layers.emplace_back(Line{"", study.times, curve.median, {}, {}, colored(curve.noise, Dash::kDotted, 1.4)});
+    panel.layers.emplace_back(Line{label(curve.noise), study.times, curve.worst, {}, {}, noise_style(curve.noise)});
+    panel.layers.emplace_back(
+        Line{"", study.times, curve.median, {}, {}, noise_style(curve.noise, Dash::kDotted, 1.4)});
   }
   panel.y.min = 0;
   return panel;
@@ -45,9 +46,9 @@ Panel worst_panel(const StabilityStudy& study) {
 Panel swap_panel(const StabilityStudy& study) {
   Panel panel = time_panel("One swap: exact (line), simulated (marks)", "H(t)");
   for (const auto& curve : study.curves) {
-    panel.layers.emplace_back(Line{label(curve.noise), study.times, curve.one, {}, {}, colored(curve.noise)});
+    panel.layers.emplace_back(Line{label(curve.noise), study.times, curve.one, {}, {}, noise_style(curve.noise)});
     panel.layers.emplace_back(
-        Points{label(curve.noise), study.simulated_times, curve.simulated, {}, colored(curve.noise)});
+        Points{label(curve.noise), study.simulated_times, curve.simulated, {}, noise_style(curve.noise)});
   }
   panel.y.min = 0;
   return panel;
@@ -56,8 +57,9 @@ Panel swap_panel(const StabilityStudy& study) {
 Panel parts_panel(const StabilityStudy& study) {
   Panel panel = time_panel("The same swap: determinants alone (thick), means alone (dotted)", "H(t)");
   for (const auto& curve : study.curves) {
-    panel.layers.emplace_back(Line{label(curve.noise), study.times, curve.shape, {}, {}, colored(curve.noise)});
-    panel.layers.emplace_back(Line{"", study.times, curve.centre, {}, {}, colored(curve.noise, Dash::kDotted, 1.4)});
+    panel.layers.emplace_back(Line{label(curve.noise), study.times, curve.shape, {}, {}, noise_style(curve.noise)});
+    panel.layers.emplace_back(
+        Line{"", study.times, curve.centre, {}, {}, noise_style(curve.noise, Dash::kDotted, 1.4)});
   }
   panel.y.min = 0;
   return panel;
