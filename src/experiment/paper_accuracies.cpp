@@ -72,8 +72,8 @@ plot::Figure accuracy_figure(const Context& context) {
   plot::Figure figure;
   figure.title = context.item.title;
   figure.subtitle = "Last epoch; mean and standard deviation over the seeds that are there.";
-  figure.columns = static_cast<int>(std::min<std::size_t>(3, context.item.rows.size()));
-  figure.panel_width = 330;
+  figure.columns = 2;
+  figure.panel_width = 105 * static_cast<double>(context.item.regimes.size());  // the names of regimes are long
   figure.panel_height = 200;
   figure.shared_legend = true;
   for (const auto& row : context.item.rows) {

@@ -127,6 +127,10 @@ std::vector<Item> make_items() {
                                    make_accuracies),
                          {"sb", "batch-change", "lb-multiplicative", "lb-kfac", "lb-trace", "lb-diag"}, kTable3,
                          kQuickAll));
+  list[1].comparisons = {
+      {"lb-diag", "lb"}, {"lb-diag", "sb"}, {"lb-diag-match", "lb"}, {"lb-diag-match", "sb"}, {"lb", "sb"}};
+  list[2].comparisons = {
+      {"lb-diag", "sb"}, {"batch-change", "lb-diag"}, {"lb-kfac", "lb-diag"}, {"lb-multiplicative", "lb-diag"}};
   list.push_back(
       described("fig1", "Figure 1: one step of a two-dimensional regression",
                 "Full Fisher noise almost recovers the noise of SGD, and converges more slowly than diagonal "

@@ -132,6 +132,9 @@ TEST_F(PaperTest, TablesSayWhatIsThereAndWhatIsNot) {
   EXPECT_EQ(rows[2][7], "seed 0 diverged, seed 1 not run");
   EXPECT_EQ(rows[3][7], "not run");
   EXPECT_EQ(rows.size(), 46u);
+  const auto differences = json("table2")["tables"][1];
+  EXPECT_EQ(differences["header"][1], "lb-diag - lb");
+  EXPECT_EQ(differences["rows"][0][1], "- (paper +0.15)");
   EXPECT_TRUE(fs::exists(results() / "runs/mnist-mlp/sb-s5/config.toml"));
   EXPECT_FALSE(fs::exists(results() / "runs/mnist-mlp/sb-s1"));
 }
