@@ -1,11 +1,13 @@
 #include "commands.h"
 #include "covnoise/core/error.h"
 #include "covnoise/core/progress.h"
+#include "covnoise/core/spread.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/train/defaults.h"
 #include "covnoise/train/metrics.h"
 #include "covnoise/train/run_folder.h"
 #include "covnoise/train/trainer.h"
+#include "experiment_options.h"
 #include "interrupt.h"
 
 #include <fmt/format.h>
@@ -20,7 +22,8 @@ struct TrainArguments {
   std::string recipe, out, data_dir, resume;
   std::vector<std::string> set;
   std::vector<std::pair<std::string, std::string>> flags;  // key, value as given
-  bool dry_run = false, help_keys = false, quiet = false;
+  std::vector<std::uint64_t> seeds;                        // several: side by side
+  bool deterministic = false, dry_run = false, help_keys = false, quiet = false;
 };
 
 void print_line(const std::string& line) {
@@ -34,6 +37,7 @@ std::vector<std::string> overrides(const TrainArguments& arguments) {
   for (const auto& [key, value] : arguments.flags) {
     if (!value.empty()) list.push_back(fmt::format("{}={}", key, value));
   }
+  if (arguments.deterministic) list.emplace_back("run.deterministic=true");
   list.insert(list.end(), arguments.set.begin(), arguments.set.end());
   return list;
 }
@@ -75,8 +79,34 @@ void report(const std::filesystem::path& out) {
   }
 }
 
+/// One run for each seed, all at a time, each in a process of its own: a GPU that one does not fill serves several.
+void run_seeds(const TrainArguments& arguments) {
+  require(arguments.resume.empty(), "--seeds: repeat the command to go on with what is unfinished, without --resume");
+  std::vector<RunSpec> specs;
+  for (const std::uint64_t seed : arguments.seeds) {
+    TrainArguments one = arguments;
+    one.set.push_back(fmt::format("seed={}", seed));
+    const TrainOptions options = options_of(one);
+    specs.push_back({default_run_name(options.config).filename().string(), options.config});
+  }
+  ExperimentArguments experiment;
+  experiment.out = arguments.out.empty() ? "." : arguments.out;
+  experiment.data_dir = arguments.data_dir;
+  experiment.jobs = static_cast<std::int64_t>(specs.size());
+  std::vector<double> accuracies;
+  for (const auto& result : run_all(specs, runner_options(experiment)))
+    if (result.summary.test_accuracy) accuracies.push_back(100 * *result.summary.test_accuracy);
+  if (accuracies.empty()) return print_line("no run has a test accuracy");
+  const Spread spread = spread_of(accuracies);
+  print_line(
+      fmt::format("test accuracy {:.2f} +- {:.2f} %  (mean and standard deviation of {} seeds; everything is in {})",
+                  spread.mean, spread.deviation, accuracies.size(),
+                  (std::filesystem::path(experiment.out) / "runs").lexically_normal().string()));
+}
+
 void run_train(const TrainArguments& arguments) {
   if (arguments.help_keys) return print_line(describe_keys());
+  if (!arguments.seeds.empty() && !arguments.dry_run) return run_seeds(arguments);
   TrainOptions options = options_of(arguments);
   if (arguments.dry_run) return print_line(to_toml(options.config));
   set_threads(static_cast<int>(options.config.run.threads));
@@ -112,6 +142,9 @@ void add_train_command(CLI::App& app) {
     command->add_option(std::string("--") + flag, arguments->flags.back().second,
                         std::string("short for --set ") + key + "=...");
   }
+  command->add_option("--seeds", arguments->seeds, "e.g. 0,1,2: a run for each, side by side, in OUT/runs/")
+      ->delimiter(',');
+  command->add_flag("--deterministic", arguments->deterministic, "short for --set run.deterministic=true");
   command->add_option("--out", arguments->out, "the run's folder (default runs/<model>-<data>-<regime>-s<seed>)");
   command->add_option("--data-dir", arguments->data_dir,
                       "where the data sets are (covnoise info lists where else it looks)");

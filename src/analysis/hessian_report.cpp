@@ -1,5 +1,5 @@
-#include "core/spread.h"
 #include "covnoise/analysis/hessian_study.h"
+#include "covnoise/core/spread.h"
 #include "plot/study_files.h"
 
 #include <fmt/format.h>

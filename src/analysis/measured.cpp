@@ -1,6 +1,6 @@
 #include "covnoise/analysis/measured.h"
 
-#include "core/spread.h"
+#include "covnoise/core/spread.h"
 
 #include <cmath>
 

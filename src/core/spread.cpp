@@ -1,4 +1,4 @@
-#include "core/spread.h"
+#include "covnoise/core/spread.h"
 
 #include <fmt/format.h>
 

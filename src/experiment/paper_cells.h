@@ -1,5 +1,5 @@
 #pragma once
-#include "core/spread.h"
+#include "covnoise/core/spread.h"
 #include "covnoise/experiment/paper.h"
 #include "experiment/paper_items.h"
 

@@ -1,6 +1,6 @@
 #include "covnoise/experiment/sweep.h"
 
-#include "core/spread.h"
+#include "covnoise/core/spread.h"
 #include "plot/study_files.h"
 
 #include <fmt/format.h>

@@ -95,15 +95,15 @@ void reset_peak_device_bytes(at::Device device) {
 
 namespace {
 
-[[noreturn]] void no_cuda() {
-  throw Error("this build has no CUDA kernels: build with nvcc and a LibTorch for CUDA, or use --device cpu");
+[[noreturn]] void no_cuda(const std::string& what) {
+  throw Error(what + ": this build has no CUDA kernels; build with nvcc and a LibTorch for CUDA, or use --device cpu");
 }
 
 }  // namespace
 
 at::Device device_of(const std::string& name) {
   require(is_device_name(name), fmt::format("run.device = \"{}\" is not known; known: cpu, cuda, cuda:N", name));
-  if (name != "cpu") no_cuda();
+  if (name != "cpu") no_cuda(fmt::format("run.device = \"{}\"", name));
   return at::kCPU;
 }
 
@@ -114,9 +114,9 @@ DeviceStream::DeviceStream(at::Device) {}
 DeviceStream::~DeviceStream() = default;
 
 struct CapturedWork::State {};
-CapturedWork::CapturedWork(const std::function<void()>&, const CapturedWork*) { no_cuda(); }
+CapturedWork::CapturedWork(const std::function<void()>&, const CapturedWork*) { no_cuda("a captured graph"); }
 CapturedWork::~CapturedWork() = default;
-void CapturedWork::replay() { no_cuda(); }
+void CapturedWork::replay() { no_cuda("a captured graph"); }
 
 void synchronize(at::Device) {}
 std::int64_t peak_device_bytes(at::Device) { return 0; }

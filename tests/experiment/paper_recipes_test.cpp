@@ -109,7 +109,7 @@ TEST(PaperRecipes, TheSearchCoversTheTables) {
     while (std::getline(list, regime, ',')) {
       sweep.recipe = recipes + row + ".toml";
       sweep.set = {"regime=" + regime, "data.holdout=5000"};
-      EXPECT_GE(sweep_points(sweep).size(), 4u) << line;
+      EXPECT_GE(sweep_points(sweep).size(), 2u) << line;
       EXPECT_TRUE(searched.emplace(row, regime).second) << row << " " << regime << " twice";
     }
   }

@@ -1,8 +1,8 @@
 #include "covnoise/experiment/sweep.h"
 
-#include "core/spread.h"
 #include "covnoise/core/error.h"
 #include "covnoise/core/file.h"
+#include "covnoise/core/spread.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>

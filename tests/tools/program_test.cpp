@@ -142,6 +142,17 @@ TEST_F(ProgramTest, TrainsEvaluatesAndKnowsAFinishedRun) {
   EXPECT_THAT(run({"runs", folder_.path().string()}).output, HasSubstr("lb-diag"));
 }
 
+TEST_F(ProgramTest, SeveralSeedsTrainSideBySideAndAreNotRepeated) {
+  auto arguments = short_training(folder_ / "seeds");
+  arguments.insert(arguments.end(), {"--seeds", "0,3"});
+  const auto first = run(arguments);
+  EXPECT_EQ(first.code, 0) << first.output;
+  EXPECT_THAT(first.output, HasSubstr("standard deviation of 2 seeds"));
+  for (const char* name : {"mlp-glyphs-lb-diag-s0", "mlp-glyphs-lb-diag-s3"})
+    EXPECT_TRUE(fs::exists(folder_ / "seeds" / "runs" / name / "metrics.jsonl")) << name;
+  EXPECT_THAT(run(arguments).output, HasSubstr("2 of 2 runs were there already"));
+}
+
 TEST_F(ProgramTest, RefusesAnotherConfigurationInTheSameFolder) {
   const auto out = folder_ / "run";
   ASSERT_EQ(run(short_training(out)).code, 0);
