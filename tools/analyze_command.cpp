@@ -36,10 +36,8 @@ struct AnalyzeArguments {
 
 using Arguments = std::shared_ptr<AnalyzeArguments>;
 
-/// The network on the device asked for, in float32 where it was trained with less.
 TrainedModel load(const AnalyzeArguments& arguments, const std::string& run) {
-  auto trained = load_trained(run, Which::kLast, {arguments.data_dir}, warn, arguments.device);
-  if (trained.config.train.precision != "fp64") trained.config.train.precision = "fp32";
+  auto trained = load_for_analysis(run, {arguments.data_dir}, warn, arguments.device);
   if (arguments.step >= 0) load_step(trained, run, arguments.step);
   return trained;
 }

@@ -7,10 +7,9 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
-
-extern char** environ;
 
 namespace covnoise {
 

@@ -58,7 +58,7 @@ std::string difference_text(const Context& context, const Row& row, const std::s
 
 Table difference_table(const Context& context) {
   Table table{"Differences of test accuracy, in points; the spread is that of independent runs.", {"network"}, {}};
-  for (const auto& [a, b] : context.item.comparisons) table.header.push_back(a + " - " + b);
+  for (const auto& [a, b] : context.item.comparisons) table.header.push_back(fmt::format("{} - {}", a, b));
   for (const auto& row : context.item.rows) {
     std::vector<std::string> cells = {row.network};
     for (const auto& [a, b] : context.item.comparisons) cells.push_back(difference_text(context, row, a, b));
@@ -139,7 +139,7 @@ Result make_accuracies(const Context& context) {
   result.tables = {accuracy_table(context), difference_table(context)};
   result.numbers["cells"] = Json::array();
   for (const auto& cell : context.cells) result.numbers["cells"].push_back(cell_json(cell));
-  result.notes.push_back(
+  result.notes.emplace_back(
       "Accuracies of the last epoch, never the best: mean +- standard deviation over the seeds that are there. Train "
       "and test in evaluation mode.");
   StudyFiles files(context.folder);

@@ -8,7 +8,7 @@ namespace covnoise::paper {
 namespace {
 
 Json read_item(const std::filesystem::path& path) {
-  const auto json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  auto json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
   require(json.is_object() && json.contains("tables") && json.contains("notes") && json.contains("figures"),
           fmt::format("{} is not what covnoise paper writes; make it again", path.string()));
   return json;

@@ -40,7 +40,8 @@ Json question(const Trained& run, const HessianOptions& options) {
 }
 
 Eigenvalue computed(const Context& context, const Trained& run, const HessianOptions& options, ProgressBar& bar) {
-  auto trained = load_trained(run.folder, Which::kLast, {context.options.runner.data_dir}, context.options.runner.say);
+  auto trained = load_for_analysis(run.folder, {context.options.runner.data_dir}, context.options.runner.say,
+                                   run.spec.config.run.device);
   require(trained.step == run.summary.step, fmt::format("{} has lost its last checkpoint", run.folder.string()));
   std::int64_t calls = 0;
   const auto result = hessian_of(trained, options, [&](const std::string& text) {
@@ -63,7 +64,7 @@ Eigenvalue eigenvalue_of(const Context& context, const Trained& run, ProgressBar
               json.at("converged").get<bool>(), ""};
     }
   }
-  const Eigenvalue e = computed(context, run, options, bar);
+  Eigenvalue e = computed(context, run, options, bar);
   write_file_synced(path, Json{{"of", question(run, options)},
                                {"value", e.value},
                                {"residual", e.residual},

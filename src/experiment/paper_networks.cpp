@@ -29,7 +29,8 @@ Result nothing_yet(const Context& context) {
 }
 
 TrainedModel network_of(const Context& context, const Trained& run) {
-  return load_trained(run.folder, Which::kLast, {context.options.runner.data_dir}, context.options.runner.say);
+  return load_for_analysis(run.folder, {context.options.runner.data_dir}, context.options.runner.say,
+                           run.spec.config.run.device);
 }
 
 std::string run_note(const Trained& run) {

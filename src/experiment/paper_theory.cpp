@@ -4,6 +4,7 @@
 #include "plot/study_files.h"
 #include "theory/quadratic_figures.h"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -109,7 +109,7 @@ std::string run_name(const Values& values, const std::string& seed) {
 
 Config config_of(const SweepOptions& options, const Values& values, const std::string& seed) {
   std::vector<std::string> overrides = options.set;
-  for (const auto& [key, value] : values) overrides.push_back(key + "=" + value);
+  for (const auto& [key, value] : values) overrides.push_back(fmt::format("{}={}", key, value));
   if (!seed.empty()) overrides.push_back("seed=" + seed);
   Config config = load_config(options.recipe, overrides);
   resolve_defaults(config);

@@ -93,9 +93,9 @@ void fill(const at::Tensor& out, Distribution distribution, const RandomStream& 
 
 }  // namespace
 
-void fill_normal(at::Tensor out, const RandomStream& stream) { fill(out, Distribution::kNormal, stream); }
+void fill_normal(const at::Tensor& out, const RandomStream& stream) { fill(out, Distribution::kNormal, stream); }
 
-void fill_normal_of_variance(at::Tensor out, const at::Tensor& variance, const RandomStream& stream) {
+void fill_normal_of_variance(const at::Tensor& out, const at::Tensor& variance, const RandomStream& stream) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("covnoise::fill_normal_of_variance", "")
                              .typed<decltype(fill_of_variance_cpu)>();
@@ -103,9 +103,9 @@ void fill_normal_of_variance(at::Tensor out, const at::Tensor& variance, const R
           stream.step);
 }
 
-void fill_signs(at::Tensor out, const RandomStream& stream) { fill(out, Distribution::kSigns, stream); }
+void fill_signs(const at::Tensor& out, const RandomStream& stream) { fill(out, Distribution::kSigns, stream); }
 
-void fill_uniform(at::Tensor out, const RandomStream& stream) { fill(out, Distribution::kUniform, stream); }
+void fill_uniform(const at::Tensor& out, const RandomStream& stream) { fill(out, Distribution::kUniform, stream); }
 
 TORCH_LIBRARY_FRAGMENT(covnoise, m) {
   m.def("fill_random(Tensor(a!) out, int distribution, int seed, int purpose, int step) -> ()");

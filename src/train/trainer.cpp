@@ -78,6 +78,13 @@ TrainedModel load_trained(const std::filesystem::path& run, Which which, const D
   return result;
 }
 
+TrainedModel load_for_analysis(const std::filesystem::path& run, const DataOptions& data,
+                               const std::function<void(const std::string&)>& warn, const std::string& device) {
+  auto trained = load_trained(run, Which::kLast, data, warn, device);
+  if (trained.config.train.precision != "fp64") trained.config.train.precision = "fp32";
+  return trained;
+}
+
 std::vector<std::int64_t> kept_steps(const std::filesystem::path& run) {
   const RunFolder folder{run};
   std::set<std::int64_t> steps;

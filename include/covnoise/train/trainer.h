@@ -41,6 +41,10 @@ enum class Which { kLast, kBest };
 TrainedModel load_trained(const std::filesystem::path& run, Which which, const DataOptions& data,
                           const std::function<void(const std::string&)>& warn, const std::string& device = "cpu");
 
+/// The last network of a run for an analysis: in float32 where it was trained with less.
+TrainedModel load_for_analysis(const std::filesystem::path& run, const DataOptions& data,
+                               const std::function<void(const std::string&)>& warn, const std::string& device);
+
 /// Steps after which the network was kept, ascending: as a checkpoint or as a snapshot (train.snapshot_every).
 std::vector<std::int64_t> kept_steps(const std::filesystem::path& run);
 
