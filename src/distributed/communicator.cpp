@@ -44,7 +44,7 @@ std::vector<std::string> parted(const std::string& all) {
 Communicator::Communicator(const Place& place, const CommunicatorOptions& options)
     : place_(place),
       device_(options.device),
-      names_(static_cast<std::size_t>(place.size), "its first seconds"),
+      names_(static_cast<std::size_t>(place.size), "not introduced yet"),
       group_(std::make_unique<ProcessGroup>(place, options.timeout)) {
   meet(options);
   guarded([&] { group_->connect(options.device); });
@@ -86,7 +86,7 @@ std::string Communicator::lost_message(int rank) const {
 
 void Communicator::fail(const std::string& why) {
   if (const auto lost = presence_->lost(kPatience)) throw LostRank(*lost, lost_message(*lost));
-  throw Error(fmt::format("rank {} cannot reach the others: {}", place_.rank, why));
+  throw Error(fmt::format("the other ranks do not answer: {}", why));
 }
 
 template <class Work>
@@ -157,6 +157,7 @@ std::vector<std::string> Communicator::all_gather(const std::string& bytes) {
 
 void Communicator::leave() {
   barrier();
+  guarded([&] { group_->close(); });
   presence_->leave();
 }
 

@@ -159,6 +159,12 @@ void ProcessGroup::finish() {
   for (const auto& work : started) work->wait();
 }
 
+void ProcessGroup::close() {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 7)
+  state_->backend->shutdown();
+#endif
+}
+
 std::string own_address_towards(const std::string& address, int port) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_DGRAM;  // connecting one sends nothing

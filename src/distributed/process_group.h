@@ -30,6 +30,8 @@ class ProcessGroup {
   void start_broadcast(at::Tensor tensor, int root);
   /// Until what was started is done: on a CPU waits, on a GPU lets the current stream wait.
   void finish();
+  /// At the regular end: nothing more will be started.
+  void close();
 
  private:
   struct State;

@@ -49,7 +49,7 @@ at::Tensor Exchange::own_noise(const Statistics& statistics, StepContext context
 
 void Exchange::fill_message(const at::Tensor& numbers, const at::Tensor& noise, const at::Tensor& added) {
   auto vector = message_.narrow(0, 0, parameters_.size());
-  at::mul_out(vector, parameters_.gradient(), at::scalar_tensor(shard_.share(), message_.options()));
+  at::mul_out(vector, parameters_.gradient(), at::scalar_tensor(shard_.share(), at::kDouble));
   if (added.defined()) vector.add_(added);
   const auto like = numbers[0];
   message_.narrow(0, parameters_.size(), kNumbers)

@@ -1,5 +1,6 @@
 #include "covnoise/distributed/communicator.h"
 
+#include "distributed/process_group.h"
 #include "support/ranks.h"
 
 #include <ATen/ATen.h>
@@ -77,6 +78,25 @@ TEST(Communicator, SaysWhatIsWrongWithThePlace) {
   EXPECT_THAT([&] { Communicator(testing::place_on_loopback(0, 2, port), impatient); },
               ::testing::ThrowsMessage<Error>(::testing::HasSubstr("only 1 of 2 ranks came")));
   testing::as_ranks(1, [&](Communicator&) {});
+}
+
+// torchrun's agent keeps its store over restarts, where the names of the last attempt must not be met again.
+TEST(Communicator, MeetsAtAnAgentsStoreOncePerAttempt) {
+  const int port = free_port();
+  const ProcessGroup agent(testing::place_on_loopback(0, 1, port), std::chrono::seconds(30));
+  for (const char* attempt : {"0", "1"}) {
+    const auto join = [&](int rank) {
+      Place place = testing::place_on_loopback(rank, 2, port);
+      place.agent_store = true;
+      place.attempt = attempt;
+      Communicator ranks(place, {});
+      EXPECT_EQ(ranks.all_gather(attempt), std::vector<std::string>(2, attempt));
+      ranks.leave();
+    };
+    std::thread other(join, 1);
+    join(0);
+    other.join();
+  }
 }
 
 TEST(Communicator, RefusesAPortThatIsTaken) {

@@ -94,7 +94,7 @@ void kill_one(const testing::TemporaryFolder& folder, const Words& arguments, in
 
 TEST(Failure, OneOfFourKilledTenTimesAndTheRunEndsAsIfNothingHadBeen) {
   const testing::TemporaryFolder folder;
-  constexpr int kEpochs = 40;
+  constexpr int kEpochs = 60;
   const auto arguments = training(folder / "run", kEpochs);
   for (int time = 0; time < 10; ++time) {
     ASSERT_NO_FATAL_FAILURE(kill_one(folder, arguments, time % kRanks)) << "time " << time;
@@ -147,6 +147,20 @@ TEST(Launch, TrainsInSeveralProcesses) {
   testing::Process process(words, folder / "log");
   EXPECT_EQ(process.wait(), 0);
   EXPECT_THAT(process.output(), ::testing::AllOf(HasSubstr("2 ranks\n"), HasSubstr("test accuracy")));
+}
+
+TEST(Launch, TrainsOnTwoMachines) {
+  constexpr int kNoNamespaces = 77;
+  const testing::TemporaryFolder folder;
+  testing::Process process(
+      {"/bin/bash", COVNOISE_SOURCE_DIR "/tests/distributed/two_machines.sh", COVNOISE_PROGRAM, folder.path().string()},
+      folder / "log");
+  const int code = process.wait();
+  if (code == kNoNamespaces) GTEST_SKIP() << "network namespaces cannot be made here";
+  EXPECT_EQ(code, 0) << process.output();
+  EXPECT_THAT(process.output(), ::testing::AllOf(HasSubstr("2 ranks\n"), HasSubstr("test accuracy")));
+  EXPECT_TRUE(std::filesystem::exists(folder / "a/config.toml"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "b"));  // rank 0 alone writes
 }
 
 TEST(Launch, GivesTheExitCodeOfTheRankThatFailed) {
