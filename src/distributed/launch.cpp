@@ -61,8 +61,13 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
 Started start_rank(const LaunchOptions& options, int port, int local_rank) {
   auto words = options.command, variables = environment_of(options, port, local_rank);
   pid_t pid = -1;
-  const int failed = ::posix_spawnp(&pid, words[0].c_str(), nullptr, nullptr, pointers_to(words).data(),
+  // In a group of its own: a terminal's interrupt reaches it once, by us, and not a second time, which would kill it.
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  const int failed = ::posix_spawnp(&pid, words[0].c_str(), nullptr, &attributes, pointers_to(words).data(),
                                     pointers_to(variables).data());
+  ::posix_spawnattr_destroy(&attributes);
   require(failed == 0, fmt::format("cannot start {}: {}", words[0], std::strerror(failed)));
   return {options.machine * options.processes + local_rank, pid};
 }

@@ -28,6 +28,12 @@ std::string checksum(const Dataset& part) {
   return sha256_hex(bytes_of(part.images.contiguous().cpu())) + sha256_hex(bytes_of(part.labels.contiguous().cpu()));
 }
 
+/// What all ranks refuse alike they say alike: none may take the others' end for a loss.
+void refuse_together(Communicator& communicator, const std::string& message) {
+  communicator.leave();
+  throw Error(message);
+}
+
 std::vector<std::string> program_differences(const nlohmann::json& there, const nlohmann::json& here) {
   std::vector<std::string> lines;
   for (const char* key : {"version", "LibTorch", "device"}) {
@@ -49,17 +55,18 @@ void refuse_other_training(Communicator& communicator, const Config& config) {
   const auto first = nlohmann::json::parse(all[0]);
   for (int rank = 1; rank < communicator.size(); ++rank) {
     const auto lines = program_differences(nlohmann::json::parse(all[static_cast<std::size_t>(rank)]), first);
-    require(lines.empty(), fmt::format("rank {} ({}) was started for another training: {}", rank,
-                                       communicator.name_of(rank), fmt::join(lines, "; ")));
+    if (lines.empty()) continue;
+    refuse_together(communicator, fmt::format("rank {} ({}) was started for another training: {}", rank,
+                                              communicator.name_of(rank), fmt::join(lines, "; ")));
   }
 }
 
 void refuse_other_data(Communicator& communicator, const DataSource& source) {
   const auto all = communicator.all_gather(checksum(source.train) + checksum(source.test));
   for (int rank = 1; rank < communicator.size(); ++rank) {
-    require(all[static_cast<std::size_t>(rank)] == all[0],
-            fmt::format("rank {} ({}) has other data of the name {}: its bytes are not those of rank 0", rank,
-                        communicator.name_of(rank), source.name));
+    if (all[static_cast<std::size_t>(rank)] == all[0]) continue;
+    refuse_together(communicator, fmt::format("rank {} ({}) has other data of the name {}: its bytes are not rank 0's",
+                                              rank, communicator.name_of(rank), source.name));
   }
 }
 

@@ -12,6 +12,20 @@
 #include <set>
 
 namespace covnoise {
+namespace {
+
+/// A training that diverged did so on all ranks: they end together.
+Outcome run_to_the_end(TrainingRun& run, const RunFiles& files, Communicator* ranks) {
+  try {
+    return run.run(files);
+  } catch (const Diverged&) {
+    if (ranks) ranks->leave();
+    throw;
+  }
+}
+
+}  // namespace
+
 Outcome train(const TrainOptions& options) {
   training_device(options.config);  // refuses what is not there before anything is read
   const RunFolder folder{options.out};
@@ -36,11 +50,11 @@ Outcome train(const TrainOptions& options) {
     options.say(fmt::format("going on with {} after step {}", folder.root.string(), checkpoint->common.step));
   }
   options.say(run.summary());
-  if (!writes) return run.run({});
+  if (!writes) return run_to_the_end(run, {}, ranks);
   if (latest) store.clean(*latest);
   if (!std::filesystem::exists(folder.config())) write_file_synced(folder.config(), to_toml(options.config));
   MetricsWriter metrics(folder.root, latest ? std::optional(latest->step) : std::nullopt);
-  return run.run({&store, &metrics});
+  return run_to_the_end(run, {&store, &metrics}, ranks);
 }
 
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& model) {

@@ -6,6 +6,7 @@
 #include "covnoise/train/trainer.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
+#include "train/same_training.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -157,6 +158,19 @@ TEST(Ranks, DiagonalNoiseIsAsStrongAsInOneProcess) {
   EXPECT_NEAR(four["fisher_trace"].get<double>(), one["fisher_trace"].get<double>(),
               1e-9 * one["fisher_trace"].get<double>());
   EXPECT_NEAR(four["noise_norm"].get<double>() / one["noise_norm"].get<double>(), 1, 0.1);
+}
+
+TEST(Ranks, WithOtherDataAreRefusedByName) {
+  const auto trial = [](Communicator& communicator) {
+    DataSource source;
+    source.name = "mnist";
+    source.train = source.test = {at::zeros({2, 1, 3, 3}, at::kByte), at::zeros({2}, at::kLong)};
+    EXPECT_NO_THROW(refuse_other_data(communicator, source));
+    if (communicator.rank() == 2) source.test.labels = at::ones({2}, at::kLong);
+    refuse_other_data(communicator, source);
+  };
+  EXPECT_THAT([&] { testing::as_ranks(3, trial); },
+              ::testing::ThrowsMessage<Error>(::testing::MatchesRegex("rank 2 \\(.*other data of the name mnist.*")));
 }
 
 TEST(Ranks, WithAnotherConfigurationAreRefusedByName) {
