@@ -31,6 +31,8 @@ int main(int argc, char** argv) {
   CLI::App app("Large-batch training with structured covariance noise", "covnoise");
   app.set_version_flag("--version", "covnoise " COVNOISE_VERSION);
   covnoise::add_train_command(app);
+  const int own_arguments = covnoise::launch_arguments(argc, argv);
+  covnoise::add_launch_command(app, {argv + own_arguments, argv + argc});
   covnoise::add_eval_command(app);
   covnoise::add_analyze_command(app);
   covnoise::add_runs_command(app);
@@ -42,7 +44,7 @@ int main(int argc, char** argv) {
   covnoise::add_theory_command(app);
   covnoise::add_info_command(app);
   try {
-    app.parse(argc, argv);
+    app.parse(own_arguments, argv);
     if (!app.get_subcommands().empty()) return 0;
     std::fputs(app.help().c_str(), stderr);
     return 2;

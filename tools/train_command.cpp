@@ -3,6 +3,8 @@
 #include "covnoise/core/progress.h"
 #include "covnoise/core/spread.h"
 #include "covnoise/core/threads.h"
+#include "covnoise/distributed/communicator.h"
+#include "covnoise/ops/device.h"
 #include "covnoise/train/defaults.h"
 #include "covnoise/train/metrics.h"
 #include "covnoise/train/run_folder.h"
@@ -12,7 +14,9 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 namespace covnoise {
@@ -24,6 +28,7 @@ struct TrainArguments {
   std::vector<std::pair<std::string, std::string>> flags;  // key, value as given
   std::vector<std::uint64_t> seeds;                        // several: side by side
   bool deterministic = false, dry_run = false, help_keys = false, quiet = false;
+  double timeout = 600;
 };
 
 void print_line(const std::string& line) {
@@ -104,6 +109,38 @@ void run_seeds(const TrainArguments& arguments) {
                   (std::filesystem::path(experiment.out) / "runs").lexically_normal().string()));
 }
 
+/// The other processes, where a launcher started several. (One rank of one counts as none, unless it is asked for.)
+std::unique_ptr<Communicator> join_others(TrainOptions& options, double timeout) {
+  const auto place = place_of(process_environment());
+  if (!place || (place->size == 1 && !std::getenv("COVNOISE_ONE_RANK"))) return nullptr;
+  auto& device = options.config.run.device;
+  if (device == "cuda") device = fmt::format("cuda:{}", place->local_rank);
+  CommunicatorOptions communication;
+  communication.device = device_of(device);
+  communication.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * timeout));
+  return std::make_unique<Communicator>(*place, communication);
+}
+
+/// All ranks have the same to say: rank 0 says it.
+Outcome train_as_rank(TrainOptions options, Communicator& communicator) {
+  options.communicator = &communicator;
+  if (communicator.rank() != 0) {
+    options.say = [](const std::string&) {};
+    options.progress_bar = false;
+  } else {
+    options.say(fmt::format("{} ranks", communicator.size()));
+  }
+  try {
+    const Outcome outcome = train(options);
+    communicator.leave();
+    return outcome;
+  } catch (const LostRank&) {
+    throw;
+  } catch (const Error& error) {
+    throw Error(fmt::format("rank {}: {}", communicator.rank(), error.what()), error.exit_code());
+  }
+}
+
 void run_train(const TrainArguments& arguments) {
   if (arguments.help_keys) return print_line(describe_keys());
   if (!arguments.seeds.empty() && !arguments.dry_run) return run_seeds(arguments);
@@ -115,12 +152,15 @@ void run_train(const TrainArguments& arguments) {
   if (!arguments.quiet) options.say = print_line;
   options.progress_bar = is_terminal() && !arguments.quiet;
   catch_interrupts();
-  const Outcome outcome = train(options);
+  const auto communicator = join_others(options, arguments.timeout);
+  const Outcome outcome = communicator ? train_as_rank(options, *communicator) : train(options);
   if (outcome == Outcome::kInterrupted) {
+    const int signal = caught_signal() != 0 ? caught_signal() : SIGTERM;  // another rank's
     throw Error(
         fmt::format("interrupted; repeat the command, or covnoise train --resume {}, to go on", options.out.string()),
-        128 + caught_signal());
+        128 + signal);
   }
+  if (communicator && communicator->rank() != 0) return;
   if (outcome == Outcome::kFinishedBefore) print_line(fmt::format("{} is finished already", options.out.string()));
   report(options.out);
 }
@@ -149,6 +189,10 @@ void add_train_command(CLI::App& app) {
   command->add_option("--data-dir", arguments->data_dir,
                       "where the data sets are (covnoise info lists where else it looks)");
   command->add_option("--resume", arguments->resume, "go on with the run in this folder");
+  command
+      ->add_option("--timeout", arguments->timeout,
+                   "of several processes: seconds to wait for each other, at the start and in a step (default 600)")
+      ->check(CLI::PositiveNumber);
   command->add_flag("--dry-run", arguments->dry_run, "print the resolved configuration and stop");
   command->add_flag("--help-keys", arguments->help_keys, "list every key with its default and meaning");
   command->add_flag("--quiet", arguments->quiet, "print the result alone");

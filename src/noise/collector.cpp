@@ -14,8 +14,9 @@ namespace covnoise {
 Collector::Collector(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options)
     : module_(module), forward_(std::move(forward)), parameters_(parameters), options_(std::move(options)) {}
 
-void Collector::begin(const Needs& needs, std::uint64_t seed, std::uint32_t step) {
+void Collector::begin(const Needs& needs, std::uint64_t seed, std::uint32_t step, std::int64_t first) {
   needs_ = needs;
+  first_ = first;
   signs_.stream = {seed, Purpose::kSigns, step};
   labels_.stream = {seed, Purpose::kLabels, step};
   if (signs_.values.defined()) fill_signs(signs_.values, signs_.stream);
@@ -84,11 +85,12 @@ void Collector::add(const at::Tensor& images, const at::Tensor& labels) {
 
 template <class Fill>
 at::Tensor Collector::next_of(Drawn& drawn, std::int64_t n, const at::TensorOptions& options, const Fill& fill) const {
-  if (!drawn.values.defined() || drawn.values.numel() < examples_ + n) {
-    drawn.values = at::empty({examples_ + n}, options);
+  const std::int64_t place = first_ + examples_;
+  if (!drawn.values.defined() || drawn.values.numel() < place + n) {
+    drawn.values = at::empty({place + n}, options);
     fill(drawn.values, drawn.stream);
   }
-  return drawn.values.narrow(0, examples_, n);
+  return drawn.values.narrow(0, place, n);
 }
 
 /// Losses of labels drawn from the model: the label whose slice of the cumulated probabilities holds a uniform number.

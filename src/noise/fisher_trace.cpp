@@ -11,6 +11,7 @@ class FisherTrace final : public NoiseStructure {
  public:
   explicit FisherTrace(const Needs& needs) : needs_(needs) {}
   Needs needs() const override { return needs_; }
+  bool adds_up_over_parts() const override { return false; }  // it would, but all ranks can draw the same instead
   at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const override {
     auto noise = at::empty_like(statistics.diagonal);
     fill_normal(noise, stream);

@@ -14,6 +14,12 @@ double formula_scale_squared(std::int64_t small, std::int64_t large) {
   return large > small ? 1.0 / static_cast<double>(small) - 1.0 / static_cast<double>(large) : 0.0;
 }
 
+/// A stream of its own for each part that is drawn, part 0 having that of the whole: purposes are small numbers, and
+/// the part stands above them in the same word of the counter.
+constexpr Purpose noise_of_part(std::uint32_t part) {
+  return static_cast<Purpose>(static_cast<std::uint32_t>(Purpose::kNoise) + (part << 8));
+}
+
 void check(const InjectionOptions& options, const NoiseStructure& structure) {
   if (options.small_batch < 1)
     throw Error(fmt::format("noise.small_batch = {} must be at least 1", options.small_batch));
@@ -72,7 +78,10 @@ StepNoise Injection::draw(const Statistics& statistics, const StepContext& conte
     structure_->prepare(*kept_);
   }
   kept_->gradient = statistics.gradient;
-  noise.stream = {context.seed, Purpose::kNoise, static_cast<std::uint32_t>(context.step)};
+  // Signs of examples differ between parts already; what else a draw of examples needs is the same for all.
+  const std::uint32_t part = structure_->needs().extra == ExtraBackward::kNone ? context.part : 0;
+  noise.scale *= std::sqrt(context.share);
+  noise.stream = {context.seed, noise_of_part(part), static_cast<std::uint32_t>(context.step)};
   noise.variance = structure_->variance(*kept_);
   if (noise.variance.defined()) return noise;
   const auto sample = structure_->sample(*kept_, noise.stream);

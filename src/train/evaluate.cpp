@@ -6,24 +6,30 @@
 
 namespace covnoise {
 
-Evaluation evaluate(Model& model, const Loader& loader) {
+Evaluation evaluate(Model& model, const Loader& loader, Communicator* ranks) {
   const std::int64_t slice = loader.device().is_cuda() ? 5000 : 500;
+  const std::int64_t slices = (loader.size() + slice - 1) / slice;
   const torch::NoGradGuard no_grad;
   const bool training = model.is_training();
   model.eval();
-  std::vector<at::Tensor> losses, correct;
-  for (std::int64_t first = 0; first < loader.size(); first += slice) {
-    const auto indices = torch::arange(first, std::min(loader.size(), first + slice));
+  // Sums of losses and of correct answers by slice, added up in their order whoever computed them.
+  auto sums = torch::zeros({slices, 2}, torch::TensorOptions(loader.device()).dtype(torch::kFloat64));
+  for (std::int64_t i = ranks ? ranks->rank() : 0; i < slices; i += ranks ? ranks->size() : 1) {
+    const auto indices = torch::arange(i * slice, std::min(loader.size(), (i + 1) * slice));
     const auto labels = loader.labels(indices);
     const auto logits = model.forward(loader.plain_images(indices));
-    losses.push_back(cross_entropy_losses(logits, labels).sum(at::kDouble));
-    correct.push_back(logits.argmax(1).eq(labels).sum());
+    sums[i][0].copy_(cross_entropy_losses(logits, labels).sum(at::kDouble));
+    sums[i][1].copy_(logits.argmax(1).eq(labels).sum());
   }
   model.train(training);
+  if (ranks) ranks->all_reduce(sums);
+  sums = sums.cpu();
   Evaluation result;
   result.examples = loader.size();
-  for (const auto& loss : losses) result.loss += loss.item<double>();
-  for (const auto& count : correct) result.accuracy += static_cast<double>(count.item<std::int64_t>());
+  for (std::int64_t i = 0; i < slices; ++i) {
+    result.loss += sums[i][0].item<double>();
+    result.accuracy += sums[i][1].item<double>();
+  }
   result.loss /= static_cast<double>(result.examples);
   result.accuracy /= static_cast<double>(result.examples);
   return result;

@@ -2,6 +2,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/file.h"
+#include "train/same_training.h"
 #include "train/training_run.h"
 
 #include <fmt/format.h>
@@ -11,27 +12,49 @@
 #include <set>
 
 namespace covnoise {
+namespace {
+
+/// A training that diverged did so on all ranks: they end together.
+Outcome run_to_the_end(TrainingRun& run, const RunFiles& files, Communicator* ranks) {
+  try {
+    return run.run(files);
+  } catch (const Diverged&) {
+    if (ranks) ranks->leave();
+    throw;
+  }
+}
+
+}  // namespace
+
 Outcome train(const TrainOptions& options) {
   training_device(options.config);  // refuses what is not there before anything is read
   const RunFolder folder{options.out};
-  if (std::filesystem::exists(folder.config())) refuse_other_configuration(folder, options.config);
+  auto* ranks = options.communicator;
+  const bool writes = !ranks || ranks->rank() == 0;
+  if (ranks) refuse_other_training(*ranks, options.config);
+  if (writes && std::filesystem::exists(folder.config())) refuse_other_configuration(folder, options.config);
   const DataSource source = load_data(options.config.data.name, options.data);
+  if (ranks) refuse_other_data(*ranks, source);
   TrainingRun run(options, source);
 
-  const RunLock lock(folder);
+  std::optional<RunLock> lock;
+  if (writes) lock.emplace(folder);
   CheckpointStore store(folder.checkpoints());
-  std::optional<std::int64_t> resume_after;
-  if (const auto latest = store.load_latest(options.say)) {
-    run.restore(*latest);
+  const auto latest = writes ? store.load_latest(options.say) : std::nullopt;
+  const auto checkpoint = ranks    ? share_checkpoint(*ranks, latest)
+                          : latest ? std::optional(checkpoint_of_rank(*latest, 0, 1))
+                                   : std::nullopt;
+  if (checkpoint) {
+    run.restore(*checkpoint);
     if (run.finished()) return Outcome::kFinishedBefore;
-    store.clean(*latest);
-    resume_after = latest->step;
-    options.say(fmt::format("going on with {} after step {}", folder.root.string(), latest->step));
+    options.say(fmt::format("going on with {} after step {}", folder.root.string(), checkpoint->common.step));
   }
-  if (!std::filesystem::exists(folder.config())) write_file_synced(folder.config(), to_toml(options.config));
-  MetricsWriter metrics(folder.root, resume_after);
   options.say(run.summary());
-  return run.run(store, metrics);
+  if (!writes) return run_to_the_end(run, {}, ranks);
+  if (latest) store.clean(*latest);
+  if (!std::filesystem::exists(folder.config())) write_file_synced(folder.config(), to_toml(options.config));
+  MetricsWriter metrics(folder.root, latest ? std::optional(latest->step) : std::nullopt);
+  return run_to_the_end(run, {&store, &metrics}, ranks);
 }
 
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& model) {

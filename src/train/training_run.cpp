@@ -86,49 +86,59 @@ TrainingRun::TrainingRun(const TrainOptions& options, const DataSource& source)
       schedule_(options.config, split_.train.size()),
       model_(initial_model(options.config, source, device_)),
       parameters_(*model_),
-      step_(options.config, *model_, parameters_, schedule_) {
+      step_(options.config, *model_, parameters_, schedule_, options.communicator) {
   model_->train();
 }
 
-void TrainingRun::restore(const LoadedCheckpoint& latest) {
-  const auto& checkpoint = latest.checkpoint;
+void TrainingRun::restore(const RankCheckpoint& latest) {
+  const auto& checkpoint = latest.common.checkpoint;
   load_model_tensors(*model_, checkpoint.model);
   for (const auto& [name, tensor] : checkpoint.optimizer) {
     for (const auto& entry : parameters_.entries()) {
       if (name == "momentum." + entry.name) parameters_.view(step_.sgd().momentum_buffer(), entry).copy_(tensor);
     }
   }
-  step_.injection().load_state(checkpoint.optimizer, parameters_);
+  // Statistics of other shares of the batch are no good: the next step has new ones.
+  if (latest.same_ranks || !step_.injection().drawn_by_parts())
+    step_.injection().load_state(checkpoint.optimizer, parameters_);
+  if (auto* exchange = step_.exchange()) exchange->load_state(latest.own);
   progress_ = Progress::from_json(checkpoint.state);
   for (const auto& record : read_metrics(options_.out)) {
     if (record.value("step", std::int64_t{0}) <= progress_.step) seconds_before_ = record.value("seconds", 0.0);
   }
 }
 
-Outcome TrainingRun::run(CheckpointStore& store, MetricsWriter& metrics) {
+bool TrainingRun::stop_requested() { return step_.exchange() ? stop_agreed_ : options_.stop_requested(); }
+
+std::unique_ptr<RunningStatistics::Whole> TrainingRun::whole_statistics() {
+  auto* exchange = step_.exchange();
+  return exchange ? std::make_unique<RunningStatistics::Whole>(exchange->running()) : nullptr;
+}
+
+Outcome TrainingRun::run(const RunFiles& files) {
   ProgressBar bar(schedule_.total_steps(), "training", options_.progress_bar);
   if (progress_.step == 0) save_snapshot();
   while (!finished()) {
     const std::int64_t epoch = schedule_.epoch_of(progress_.step);
-    one_step(metrics);
+    one_step(files.metrics);
     save_snapshot();
     bar.update(progress_.step,
                fmt::format("epoch {}/{}  {:.0f} images/s", epoch + 1, schedule_.epochs(), images_per_second()));
     if (progress_.step == schedule_.first_step(epoch) + schedule_.steps_per_epoch(epoch)) {
       bar.clear();
-      end_epoch(epoch, store, metrics);
+      end_epoch(epoch, files);
     }
-    if (!finished() && options_.stop_requested()) {
+    if (!finished() && stop_requested()) {
       bar.clear();
-      metrics.flush_synced();
-      save(store, /*scheduled=*/false);
+      if (files.metrics) files.metrics->flush_synced();
+      save(files.store, /*scheduled=*/false);
       return Outcome::kInterrupted;
     }
   }
   return Outcome::kFinished;
 }
 
-void TrainingRun::one_step(MetricsWriter& metrics) {
+void TrainingRun::one_step(MetricsWriter* metrics) {
   const auto begin = Clock::now();
   const std::int64_t epoch = schedule_.epoch_of(progress_.step), batch = schedule_.batch(epoch);
   if (order_epoch_ != epoch) {
@@ -139,30 +149,33 @@ void TrainingRun::one_step(MetricsWriter& metrics) {
   const std::int64_t every =
       config_.train.log_every > 0 ? config_.train.log_every : std::max<std::int64_t>(1, steps / 10);
   const bool logged = (progress_.step + 1) % every == 0;
+  auto* exchange = step_.exchange();
+  if (exchange) exchange->request_stop(options_.stop_requested());
   step_.launch(progress_.step, split_.train, order_.narrow(0, place * batch, batch), logged);
   ++progress_.step;
   training_images_ += batch;
   // A GPU goes on with the next step meanwhile, unless somebody wants to see something.
-  if (logged || device_.is_cpu() || place + 1 == steps || options_.stop_requested()) {
+  if (logged || device_.is_cpu() || place + 1 == steps || (!exchange && options_.stop_requested())) {
     const auto last = collect(metrics);
     training_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
-    if (logged) log_step(last, metrics);
+    if (logged && metrics) log_step(last, *metrics);
     return;
   }
   training_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-StepResult TrainingRun::collect(MetricsWriter& metrics) {
+StepResult TrainingRun::collect(MetricsWriter* metrics) {
   std::vector<StepResult> results;
   try {
     results = step_.collect();
   } catch (const Diverged& error) {
+    if (!metrics) throw;
     // Of the step that failed, which no checkpoint holds: going on from one cuts the record.
-    metrics.write({{"kind", "diverged"},
-                   {"step", error.step() + 1},
-                   {"epoch", schedule_.epoch_of(error.step()) + 1},
-                   {"message", error.what()}});
-    metrics.flush_synced();
+    metrics->write({{"kind", "diverged"},
+                    {"step", error.step() + 1},
+                    {"epoch", schedule_.epoch_of(error.step()) + 1},
+                    {"message", error.what()}});
+    metrics->flush_synced();
     throw;
   }
   for (const auto& result : results) {
@@ -170,6 +183,7 @@ StepResult TrainingRun::collect(MetricsWriter& metrics) {
     progress_.epoch_correct += result.correct;
     progress_.epoch_examples += result.context.batch;
     if (result.covariance_trace) average_noise_scale(result, progress_);
+    stop_agreed_ = stop_agreed_ || result.stop;
   }
   return results.back();
 }
@@ -200,7 +214,26 @@ void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
   metrics.write(record);
 }
 
-void TrainingRun::end_epoch(std::int64_t epoch, CheckpointStore& store, MetricsWriter& metrics) {
+nlohmann::ordered_json TrainingRun::evaluation(double& judged) {
+  const auto whole = whole_statistics();
+  nlohmann::ordered_json record;
+  if (config_.train.eval_train) {
+    const auto train = evaluate(*model_, split_.train, options_.communicator);
+    record["train_eval_loss"] = train.loss;
+    record["train_eval_accuracy"] = train.accuracy;
+  }
+  const auto test = evaluate(*model_, split_.test, options_.communicator);
+  record["test_loss"] = test.loss;
+  record["test_accuracy"] = test.accuracy;
+  judged = test.accuracy;
+  if (split_.validation) {
+    judged = evaluate(*model_, *split_.validation, options_.communicator).accuracy;
+    record["val_accuracy"] = judged;
+  }
+  return record;
+}
+
+void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
   const double examples = static_cast<double>(progress_.epoch_examples);
   nlohmann::ordered_json record = {{"kind", "epoch"},
                                    {"step", progress_.step},
@@ -208,31 +241,23 @@ void TrainingRun::end_epoch(std::int64_t epoch, CheckpointStore& store, MetricsW
                                    {"train_loss", progress_.epoch_loss / examples},
                                    {"train_accuracy", static_cast<double>(progress_.epoch_correct) / examples}};
   const double speed = images_per_second();
-  if (config_.train.eval_train) {
-    const auto train = evaluate(*model_, split_.train);
-    record["train_eval_loss"] = train.loss;
-    record["train_eval_accuracy"] = train.accuracy;
-  }
-  const auto test = evaluate(*model_, split_.test);
-  record["test_loss"] = test.loss;
-  record["test_accuracy"] = test.accuracy;
-  double judged = test.accuracy;
-  if (split_.validation) {
-    judged = evaluate(*model_, *split_.validation).accuracy;
-    record["val_accuracy"] = judged;
-  }
+  double judged = 0;
+  record.update(evaluation(judged));
   record["lr"] = schedule_.lr(progress_.step - 1);
   record["batch"] = schedule_.batch(epoch);
   record["images_per_s"] = speed;
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
-  metrics.write(record);
-  metrics.flush_synced();
+  if (files.metrics) {
+    files.metrics->write(record);
+    files.metrics->flush_synced();
+  }
   options_.say(fmt::format(
       "epoch {:>3}/{}  train loss {:.4f}  accuracy {:.2f} %  test loss {:.4f}  accuracy {:.2f} %{}  rate {:g}  "
       "{:.0f} images/s",
       epoch + 1, schedule_.epochs(), record["train_loss"].get<double>(), 100 * record["train_accuracy"].get<double>(),
-      test.loss, 100 * test.accuracy, split_.validation ? fmt::format("  held out {:.2f} %", 100 * judged) : "",
-      schedule_.lr(progress_.step - 1), speed));
+      record["test_loss"].get<double>(), 100 * record["test_accuracy"].get<double>(),
+      split_.validation ? fmt::format("  held out {:.2f} %", 100 * judged) : "", schedule_.lr(progress_.step - 1),
+      speed));
   progress_.epoch_loss = 0;
   progress_.epoch_correct = progress_.epoch_examples = 0;
   training_seconds_ = 0;
@@ -242,23 +267,35 @@ void TrainingRun::end_epoch(std::int64_t epoch, CheckpointStore& store, MetricsW
     progress_.best_accuracy = judged;
     progress_.best_step = progress_.step;
   }
-  save(store, /*scheduled=*/true);
+  save(files.store, /*scheduled=*/true);
 }
 
-void TrainingRun::save(CheckpointStore& store, bool scheduled) {
+void TrainingRun::save(CheckpointStore* store, bool scheduled) {
   Checkpoint checkpoint;
+  checkpoint.state = progress_.to_json();
+  std::vector<NamedTensor> of_ranks;
+  if (auto* exchange = step_.exchange()) {
+    of_ranks = gather_rank_states(exchange->communicator(), exchange->state());
+    checkpoint.state["ranks"] = exchange->communicator().size();
+  }
+  const auto whole = whole_statistics();
+  if (!store) return;
   checkpoint.model = model_tensors(*model_);
   for (const auto& entry : parameters_.entries()) {
     checkpoint.optimizer.emplace_back("momentum." + entry.name, parameters_.view(step_.sgd().momentum_buffer(), entry));
   }
-  for (auto& item : step_.injection().state()) checkpoint.optimizer.push_back(std::move(item));
-  checkpoint.state = progress_.to_json();
-  store.save(checkpoint, progress_.step, scheduled, progress_.best_step);
+  if (!step_.exchange() || !step_.injection().drawn_by_parts()) {
+    for (auto& item : step_.injection().state()) checkpoint.optimizer.push_back(std::move(item));
+  }
+  checkpoint.optimizer.insert(checkpoint.optimizer.end(), of_ranks.begin(), of_ranks.end());
+  store->save(checkpoint, progress_.step, scheduled, progress_.best_step);
 }
 
-void TrainingRun::save_snapshot() const {
+void TrainingRun::save_snapshot() {
   const std::int64_t every = config_.train.snapshot_every;
   if (every == 0 || progress_.step % every != 0) return;
+  const auto whole = whole_statistics();
+  if (options_.communicator && options_.communicator->rank() != 0) return;
   const RunFolder folder{options_.out};
   create_folders(folder.snapshots());
   write_safetensors(folder.snapshot(progress_.step), {model_tensors(*model_), {}});

@@ -4,6 +4,7 @@
 #include "covnoise/train/metrics.h"
 #include "covnoise/train/run_folder.h"
 #include "covnoise/train/trainer.h"
+#include "train/rank_states.h"
 #include "train/training_step.h"
 
 #include <chrono>
@@ -23,25 +24,35 @@ struct Progress {
   static Progress from_json(const nlohmann::json& json);
 };
 
+/// Where a run writes: rank 0 of several alone has them.
+struct RunFiles {
+  CheckpointStore* store = nullptr;
+  MetricsWriter* metrics = nullptr;
+};
+
 /// The training loop of one run's folder.
 class TrainingRun {
  public:
   TrainingRun(const TrainOptions& options, const DataSource& source);
 
   /// Goes on from a checkpoint of this run.
-  void restore(const LoadedCheckpoint& latest);
+  void restore(const RankCheckpoint& latest);
   bool finished() const { return progress_.step == schedule_.total_steps(); }
-  Outcome run(CheckpointStore& store, MetricsWriter& metrics);
+  Outcome run(const RunFiles& files);
   std::string summary() const;  ///< a line for people
 
  private:
   using Clock = std::chrono::steady_clock;
-  void one_step(MetricsWriter& metrics);
-  StepResult collect(MetricsWriter& metrics);  ///< of the steps launched; gives the last
-  void end_epoch(std::int64_t epoch, CheckpointStore& store, MetricsWriter& metrics);
+  void one_step(MetricsWriter* metrics);
+  StepResult collect(MetricsWriter* metrics);  ///< of the steps launched; gives the last
+  bool stop_requested();                       ///< the same on all ranks
+  void end_epoch(std::int64_t epoch, const RunFiles& files);
+  nlohmann::ordered_json evaluation(double& judged);  ///< as it stands in an epoch's record
   void log_step(const StepResult& result, MetricsWriter& metrics);
-  void save(CheckpointStore& store, bool scheduled);
-  void save_snapshot() const;
+  void save(CheckpointStore* store, bool scheduled);
+  void save_snapshot();
+  /// For evaluation and saving: the running statistics of all ranks.
+  std::unique_ptr<RunningStatistics::Whole> whole_statistics();
   double images_per_second() const;
 
   const TrainOptions& options_;
@@ -54,7 +65,8 @@ class TrainingRun {
   FlatParameters parameters_;
   TrainingStep step_;
   Progress progress_;
-  at::Tensor order_;  // of order_epoch_
+  bool stop_agreed_ = false;  // by several ranks
+  at::Tensor order_;          // of order_epoch_
   std::int64_t order_epoch_ = -1;
   double training_seconds_ = 0;  // of the current epoch in this process, without evaluation
   std::int64_t training_images_ = 0;

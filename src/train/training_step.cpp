@@ -45,7 +45,8 @@ InjectionOptions injection_options(const Config& config) {
   return options;
 }
 
-TrainingStep::TrainingStep(const Config& config, Model& model, FlatParameters& parameters, const Schedule& schedule)
+TrainingStep::TrainingStep(const Config& config, Model& model, FlatParameters& parameters, const Schedule& schedule,
+                           Communicator* communicator)
     : config_(config),
       parameters_(parameters),
       schedule_(schedule),
@@ -54,7 +55,9 @@ TrainingStep::TrainingStep(const Config& config, Model& model, FlatParameters& p
       passes_(collector_, config.train.micro_batch),
       injection_(injection_options(config)),
       sgd_(parameters,
-           {config.train.momentum, config.train.nesterov, config.train.weight_decay, config.train.clip_norm}) {}
+           {config.train.momentum, config.train.nesterov, config.train.weight_decay, config.train.clip_norm}),
+      exchange_(communicator ? std::make_unique<Exchange>(*communicator, config, model, parameters, injection_)
+                             : nullptr) {}
 
 StepContext TrainingStep::context(std::int64_t step) const {
   StepContext context;
@@ -72,16 +75,26 @@ void TrainingStep::launch(std::int64_t step, const Loader& loader, const at::Ten
   Launched launched;
   launched.context = context(step);
   const Needs needs = injection_.needs(launched.context);
-  collector_.begin(needs, config_.seed, static_cast<std::uint32_t>(step));
-  const auto& [statistics, numbers] = passes_.run(needs, loader, indices, schedule_.epoch_of(step));
+  const auto& [statistics, numbers] = pass(needs, loader, indices, launched.context);
   const torch::NoGradGuard no_grad;
   launched.squares = statistics.diagonal.defined() && statistics.factors.empty();
   launched.centred = statistics.centred;
   launched.numbers = numbers.clone();
-  const StepNoise noise = injection_.draw(statistics, launched.context);
+  const StepNoise noise = exchange_
+                              ? exchange_->combine(statistics, launched.numbers, launched.context, launched.noise_norm)
+                              : injection_.draw(statistics, launched.context);
   if (noise.defined() && details) launched.noise_norm = noise.tensor().norm();
   sgd_.step(launched.context.lr, noise, injection_.placement());
   launched_.push_back(std::move(launched));
+}
+
+/// Of the whole batch, or of this rank's share of it.
+const PassedBatch& TrainingStep::pass(const Needs& needs, const Loader& loader, const at::Tensor& indices,
+                                      const StepContext& at) {
+  const Shard shard = exchange_ ? exchange_->begin(at.batch) : Shard{0, at.batch, at.batch};
+  collector_.begin(needs, config_.seed, static_cast<std::uint32_t>(at.step), shard.first);
+  if (shard.count == 0) return exchange_->nothing();
+  return passes_.run(needs, loader, indices.narrow(0, shard.first, shard.count), schedule_.epoch_of(at.step));
 }
 
 StepResult TrainingStep::result_of(const Launched& launched, const double* numbers) const {
@@ -91,6 +104,7 @@ StepResult TrainingStep::result_of(const Launched& launched, const double* numbe
   result.loss = numbers[0] / m;
   result.correct = static_cast<std::int64_t>(numbers[1]);
   result.grad_norm = numbers[2];
+  result.stop = exchange_ && numbers[4] > 0;
   if (launched.squares) {
     result.fisher_trace = numbers[3];
     result.covariance_trace =

@@ -8,6 +8,7 @@
 #include "covnoise/train/sgd.h"
 #include "covnoise/train/split.h"
 #include "train/batch_passes.h"
+#include "train/exchange.h"
 
 namespace covnoise {
 
@@ -32,12 +33,15 @@ struct StepResult {
   double noise_norm = 0;                   ///< of a step with details
   std::optional<double> fisher_trace;      ///< where the step had squares
   std::optional<double> covariance_trace;  ///< Tr S of per-example gradients, likewise
+  bool stop = false;                       ///< whether some rank of several wants to stop
 };
 
 /// One step of training: the batch in slices, statistics, noise, update. Has no branch on the regime.
 class TrainingStep {
  public:
-  TrainingStep(const Config& config, Model& model, FlatParameters& parameters, const Schedule& schedule);
+  /// `communicator`: of the ranks that share each batch; may be null.
+  TrainingStep(const Config& config, Model& model, FlatParameters& parameters, const Schedule& schedule,
+               Communicator* communicator = nullptr);
 
   /// Step `step` on the examples `indices` of the training set. On a GPU it may still be going on afterwards.
   void launch(std::int64_t step, const Loader& loader, const at::Tensor& indices, bool details);
@@ -47,6 +51,7 @@ class TrainingStep {
 
   Sgd& sgd() { return sgd_; }
   Injection& injection() { return injection_; }
+  Exchange* exchange() { return exchange_.get(); }  ///< null in a training of one process
 
  private:
   struct Launched {
@@ -56,6 +61,7 @@ class TrainingStep {
     at::Tensor noise_norm;  // where details were asked for and there was noise
   };
   StepContext context(std::int64_t step) const;
+  const PassedBatch& pass(const Needs& needs, const Loader& loader, const at::Tensor& indices, const StepContext& at);
   StepResult result_of(const Launched& launched, const double* numbers) const;
 
   const Config& config_;
@@ -65,6 +71,7 @@ class TrainingStep {
   BatchPasses passes_;
   Injection injection_;
   Sgd sgd_;
+  std::unique_ptr<Exchange> exchange_;
   std::vector<Launched> launched_;
 };
 

@@ -26,8 +26,8 @@ class Collector {
   Collector(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options);
 
   /// Starts a batch, whose first `add` sets gradient and sums to zero. `seed` and `step` choose the signs and labels
-  /// that are drawn.
-  void begin(const Needs& needs, std::uint64_t seed, std::uint32_t step);
+  /// that are drawn, `first` the place of the first example in the large batch, of which this may be a part.
+  void begin(const Needs& needs, std::uint64_t seed, std::uint32_t step, std::int64_t first = 0);
   /// The next examples of the batch: forward and every backward pass. With batch statistics, whole ghost batches.
   /// Neither this nor `finish` waits for a device: from the second batch of a size on a captured graph can hold them,
   /// unless factors are needed.
@@ -61,7 +61,7 @@ class Collector {
   Drawn signs_, labels_;
   at::Tensor draw_;
   Sums sums_;
-  std::int64_t examples_ = 0;
+  std::int64_t first_ = 0, examples_ = 0;
 };
 
 }  // namespace covnoise

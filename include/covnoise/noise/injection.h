@@ -40,6 +40,8 @@ struct StepContext {
   double lr = 0;
   double momentum = 0;
   double decay = 1;  ///< what the schedule has multiplied the rate by, warm-up left out: the small batch's is the same
+  std::uint32_t part = 0;  ///< which part of the batch the statistics are of, where they are of a part
+  double share = 1;        ///< of the batch that this part is
 };
 
 /// The policy around a structure: scale, placement, stop and refresh, the same for all of them.
@@ -53,9 +55,12 @@ class Injection {
   double scale(const StepContext& context) const;
   /// What the backward passes of this step must give: the structure's needs, or nothing between two refreshes.
   Needs needs(const StepContext& context) const;
-  /// scale * C^(1/2) xi; undefined where there is no noise. Takes over the statistics of a step that had needs.
+  /// scale * C^(1/2) xi; undefined where there is no noise. Takes over the statistics of a step that had needs. Those
+  /// of a part of the batch give a part of the noise (where drawn_by_parts): the sum over parts is the whole's.
   StepNoise draw(const Statistics& statistics, const StepContext& context);
 
+  bool drawn_by_parts() const { return structure_->adds_up_over_parts(); }
+  Needs structure_needs() const { return structure_->needs(); }  ///< of a step that has noise and refreshes
   Placement placement() const { return options_.placement; }
   /// a_eff s^2 in the gradient, a (1 - momentum) s^2 in the update: to be compared with a_eff / M.
   double noise_temperature(const StepContext& context) const;

@@ -74,6 +74,9 @@ class NoiseStructure {
   virtual at::Tensor variance(const Statistics&) const { return {}; }
   /// Whether s = sqrt((M_L - M_S) / (M_L M_S)) scales the noise. Not where sigma alone says how strong it is.
   virtual bool scaled_by_batch() const { return true; }
+  /// Whether C is a mean over examples, so that independent samples from the statistics of parts of a batch, each times
+  /// the square root of its share, add up to one of the whole. Else the whole is needed for a sample.
+  virtual bool adds_up_over_parts() const { return !(needs() == Needs{}); }
   /// Steps between two refreshes of the statistics, where the user does not say.
   virtual std::int64_t default_refresh() const { return 1; }
 };

@@ -1,5 +1,6 @@
 #pragma once
 #include "covnoise/data/loader.h"
+#include "covnoise/distributed/communicator.h"
 #include "covnoise/nn/model_zoo.h"
 
 namespace covnoise {
@@ -11,7 +12,7 @@ struct Evaluation {
 };
 
 /// Loss and accuracy over every example of the loader, in evaluation mode, without augmentation. The model's mode is as
-/// it was afterwards.
-Evaluation evaluate(Model& model, const Loader& loader);
+/// it was afterwards. Several ranks, which all call it, share the work: the result is that of one.
+Evaluation evaluate(Model& model, const Loader& loader, Communicator* ranks = nullptr);
 
 }  // namespace covnoise

@@ -1,5 +1,6 @@
 #pragma once
 #include "covnoise/data/dataset.h"
+#include "covnoise/distributed/communicator.h"
 #include "covnoise/train/checkpoint.h"
 #include "covnoise/train/config.h"
 #include "covnoise/train/evaluate.h"
@@ -16,6 +17,7 @@ struct TrainOptions {
   std::function<bool()> stop_requested = [] { return false; };              ///< asked after every step
   std::function<void(const std::string&)> say = [](const std::string&) {};  ///< lines for people
   bool progress_bar = false;
+  Communicator* communicator = nullptr;  ///< of the ranks that train together; rank 0 writes. Null: this process alone
 };
 
 enum class Outcome {
@@ -25,7 +27,8 @@ enum class Outcome {
 };
 
 /// Trains in the folder `out`: a new run where it is empty; goes on with an unfinished one of the same configuration;
-/// an Error that lists the difference where it holds another configuration.
+/// an Error that lists the difference where it holds another configuration. Of several ranks rank 0 alone reads and
+/// writes the folder; those whose configuration, program or data differ from its are refused.
 Outcome train(const TrainOptions& options);
 
 /// A network of a run as its checkpoint left it.

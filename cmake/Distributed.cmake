@@ -1,0 +1,25 @@
+# c10d's back ends are classes whose headers want those of Gloo (libgloo-dev) and NCCL (nccl.h; the PyTorch wheel's is in
+# nvidia/nccl). One file includes them; a build without them trains in one process and says so when asked for more.
+file(GLOB DISTRIBUTED_SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/src/distributed/*.cpp)
+set_source_files_properties(${DISTRIBUTED_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+set(DISTRIBUTED_DEFINITIONS "")
+set(DISTRIBUTED_INCLUDES "")
+find_path(GLOO_INCLUDE gloo/context.h)
+if(GLOO_INCLUDE)
+  list(APPEND DISTRIBUTED_DEFINITIONS USE_C10D_GLOO)
+else()
+  message(STATUS "Gloo's headers not found: no training in several processes on CPUs")
+endif()
+if(COVNOISE_HAS_CUDA)
+  get_filename_component(WHEEL_PACKAGES ${TORCH_INSTALL_PREFIX}/.. ABSOLUTE)
+  find_path(NCCL_INCLUDE nccl.h HINTS ${WHEEL_PACKAGES}/nvidia/nccl/include ${CUDA_HOME}/include)
+  if(NCCL_INCLUDE)
+    list(APPEND DISTRIBUTED_DEFINITIONS USE_C10D_NCCL)
+    list(APPEND DISTRIBUTED_INCLUDES ${NCCL_INCLUDE} ${CUDA_HOME}/include)
+  else()
+    message(STATUS "nccl.h not found: no training in several processes on GPUs")
+  endif()
+endif()
+set_source_files_properties(src/distributed/process_group.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+                            COMPILE_DEFINITIONS "${DISTRIBUTED_DEFINITIONS}"
+                            INCLUDE_DIRECTORIES "${DISTRIBUTED_INCLUDES}")

@@ -1,0 +1,86 @@
+#pragma once
+#include "covnoise/core/error.h"
+#include "covnoise/distributed/environment.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace covnoise {
+
+class Presence;
+class ProcessGroup;
+
+constexpr int kLostRankExit = 4;  ///< exit code of the Error that another rank's end causes
+
+/// Ends a rank whose training lost another.
+class LostRank : public Error {
+ public:
+  LostRank(int rank, const std::string& message) : Error(message, kLostRankExit), rank_(rank) {}
+  int rank() const { return rank_; }
+
+ private:
+  int rank_;
+};
+
+struct CommunicatorOptions {
+  at::Device device = at::kCPU;                ///< where its tensors are: Gloo on a CPU, NCCL on a GPU
+  std::chrono::milliseconds timeout{600'000};  ///< to meet at the start, and for one collective operation
+};
+
+/// The processes of one training, and what they say to each other: c10d's collective operations. All ranks call the
+/// same ones in the same order. Where a rank ends before `leave`, the others get a LostRank from the operation they are
+/// in, or from the next; one that is in none for three seconds is ended on the spot.
+class Communicator {
+ public:
+  /// Meets the others; an Error says what is wrong with address, port or who did not come.
+  Communicator(const Place& place, const CommunicatorOptions& options);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return place_.rank; }
+  int size() const { return place_.size; }
+  const std::string& name_of(int rank) const { return names_.at(static_cast<std::size_t>(rank)); }
+
+  /// The sum over all ranks, in place, the same bits on each. On a GPU ordered by the current stream.
+  void all_reduce(at::Tensor tensor);
+  /// The same in the background, until `finish`.
+  void start_all_reduce(at::Tensor tensor);
+  void finish();
+  /// The tensor of rank `root`, in place.
+  void broadcast(at::Tensor tensor, int root);
+  /// The byte string of rank `root`, of any size: goes as a tensor.
+  std::string broadcast_bytes(const std::string& bytes, int root);
+  /// Small byte strings of all ranks, by rank: goes through the store.
+  std::vector<std::string> all_gather(const std::string& bytes);
+  void barrier() { all_gather({}); }
+  /// At the regular end, on every rank.
+  void leave();
+
+  /// Bytes of tensors that this rank handed to collective operations. (A ring sends 2 (R-1) / R of those of an
+  /// all-reduce.)
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  template <class Work>
+  auto guarded(const Work& work) -> decltype(work());
+  [[noreturn]] void fail(const std::string& why);
+  std::string lost_message(int rank) const;
+  void meet(const CommunicatorOptions& options);
+
+  Place place_;
+  at::Device device_;
+  std::vector<std::string> names_;
+  std::unique_ptr<Presence> presence_;
+  std::unique_ptr<ProcessGroup> group_;  // goes first: its threads may still wait for a lost rank
+  std::uint64_t bytes_ = 0;
+  std::int64_t gathers_ = 0;
+};
+
+}  // namespace covnoise

@@ -1,0 +1,164 @@
+#include "covnoise/distributed/communicator.h"
+
+#include "distributed/presence.h"
+#include "distributed/process_group.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+namespace covnoise {
+namespace {
+
+constexpr std::chrono::milliseconds kGrace(3000);     // for the program's own thread, once a rank is lost
+constexpr std::chrono::milliseconds kPatience(1500);  // for the news, once an operation has failed
+
+std::string own_name() {
+  char host[256] = "?";
+  ::gethostname(host, sizeof host - 1);
+  return fmt::format("{}, process {}", host, ::getpid());
+}
+
+/// Byte strings one after another, each behind its length.
+std::string joined(const std::vector<std::string>& parts) {
+  std::string all;
+  for (const auto& part : parts) all += fmt::format("{}:{}", part.size(), part);
+  return all;
+}
+
+std::vector<std::string> parted(const std::string& all) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at < all.size();) {
+    const std::size_t colon = all.find(':', at), size = std::stoul(all.substr(at, colon - at));
+    parts.push_back(all.substr(colon + 1, size));
+    at = colon + 1 + size;
+  }
+  return parts;
+}
+
+}  // namespace
+
+Communicator::Communicator(const Place& place, const CommunicatorOptions& options)
+    : place_(place),
+      device_(options.device),
+      names_(static_cast<std::size_t>(place.size), "not introduced yet"),
+      group_(std::make_unique<ProcessGroup>(place, options.timeout)) {
+  meet(options);
+  guarded([&] { group_->connect(options.device); });
+  auto first = at::zeros({1}, at::TensorOptions(options.device));  // a GPU's connections are made by the first use
+  all_reduce(first);
+}
+
+void Communicator::meet(const CommunicatorOptions& options) {
+  int listening = -1, port = 0;
+  if (place_.rank == 0) {
+    port = Presence::listen(listening);
+    group_->set("presence", std::to_string(port));
+  } else {
+    try {
+      port = std::stoi(group_->get("presence"));
+    } catch (const std::exception& error) {
+      throw Error(
+          fmt::format("rank {} found no rank 0 at {}:{}: {}", place_.rank, place_.address, place_.port, error.what()));
+    }
+  }
+  const auto give_up = [this](int lost) {
+    std::fprintf(stderr, "covnoise: %s\n", lost_message(lost).c_str());
+    std::fflush(stderr);
+    ::_exit(kLostRankExit);
+  };
+  presence_ =
+      std::make_unique<Presence>(place_, listening, port, options.timeout, Presence::LastResort{kGrace, give_up});
+  names_ = all_gather(own_name());
+}
+
+Communicator::~Communicator() { group_.reset(); }
+
+std::string Communicator::lost_message(int rank) const {
+  return fmt::format(
+      "rank {}: lost rank {} ({}), so the training cannot go on; the last checkpoint is whole, and the "
+      "same command goes on from it",
+      place_.rank, rank, name_of(rank));
+}
+
+void Communicator::fail(const std::string& why) {
+  if (const auto lost = presence_->lost(kPatience)) throw LostRank(*lost, lost_message(*lost));
+  throw Error(fmt::format("the other ranks do not answer: {}", why));
+}
+
+template <class Work>
+auto Communicator::guarded(const Work& work) -> decltype(work()) {
+  if (const auto lost = presence_->lost()) throw LostRank(*lost, lost_message(*lost));
+  try {
+    return work();
+  } catch (const Error&) {
+    throw;
+  } catch (const c10::Error& error) {
+    fail(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+}
+
+void Communicator::start_all_reduce(at::Tensor tensor) {
+  TORCH_CHECK(tensor.is_contiguous(), "an all-reduce needs a contiguous tensor");
+  bytes_ += tensor.nbytes();
+  guarded([&] { group_->start_all_reduce(tensor); });
+}
+
+void Communicator::finish() {
+  guarded([&] { group_->finish(); });
+}
+
+void Communicator::all_reduce(at::Tensor tensor) {
+  start_all_reduce(std::move(tensor));
+  finish();
+}
+
+void Communicator::broadcast(at::Tensor tensor, int root) {
+  TORCH_CHECK(tensor.is_contiguous(), "a broadcast needs a contiguous tensor");
+  if (root == rank()) bytes_ += tensor.nbytes();
+  guarded([&] {
+    group_->start_broadcast(tensor, root);
+    group_->finish();
+  });
+}
+
+std::string Communicator::broadcast_bytes(const std::string& bytes, int root) {
+  auto size = at::full({1}, static_cast<std::int64_t>(bytes.size()), at::TensorOptions(device_).dtype(at::kLong));
+  broadcast(size, root);
+  const std::int64_t count = size.item<std::int64_t>();
+  auto tensor = at::empty({count}, at::kByte);
+  if (root == rank()) std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
+  tensor = tensor.to(device_);
+  if (count > 0) broadcast(tensor, root);
+  if (root == rank()) return bytes;
+  tensor = tensor.cpu();
+  return {static_cast<const char*>(tensor.data_ptr()), static_cast<std::size_t>(count)};
+}
+
+/// Rank 0 collects them and hands out all at once: 2 R messages instead of R^2.
+std::vector<std::string> Communicator::all_gather(const std::string& bytes) {
+  const std::string key = fmt::format("gather/{}/", gathers_++);
+  return guarded([&] {
+    if (rank() != 0) {
+      group_->set(key + std::to_string(rank()), bytes);
+      return parted(group_->get(key + "all"));
+    }
+    std::vector<std::string> parts = {bytes};
+    for (int other = 1; other < size(); ++other) parts.push_back(group_->get(key + std::to_string(other)));
+    group_->set(key + "all", joined(parts));
+    return parts;
+  });
+}
+
+void Communicator::leave() {
+  barrier();
+  guarded([&] { group_->close(); });
+  presence_->leave();
+}
+
+}  // namespace covnoise

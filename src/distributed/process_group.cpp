@@ -1,0 +1,193 @@
+#include "distributed/process_group.h"
+
+#include "covnoise/core/error.h"
+
+#include <c10/util/Logging.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#ifdef USE_C10D_GLOO
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#endif
+#ifdef USE_C10D_NCCL
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#endif
+#if TORCH_VERSION_MAJOR >= 2
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#else
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#endif
+
+namespace covnoise {
+namespace {
+
+#if TORCH_VERSION_MAJOR >= 2
+using C10dBackend = c10d::Backend;
+#else
+using C10dBackend = c10d::ProcessGroup;
+#endif
+
+/// c10d logs what it also throws: an error of ours is one line.
+void silence_c10d() {
+  constexpr int kFatalOnly = 3;
+#ifdef C10_USE_GLOG
+  FLAGS_minloglevel = std::max(FLAGS_minloglevel, kFatalOnly);
+#else
+  FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, kFatalOnly);
+#endif
+}
+
+/// What c10d's exception about a store means.
+[[noreturn]] void no_store(const Place& place, bool serves, const std::string& what, std::chrono::seconds timeout) {
+  if (serves && (what.find("listen") != std::string::npos || what.find("in use") != std::string::npos)) {
+    throw Error(fmt::format(
+        "rank 0 cannot listen on port {} of this machine: another program has it; set MASTER_PORT to a free "
+        "one, the same for all ranks",
+        place.port));
+  }
+  if (serves) {
+    throw Error(
+        fmt::format("rank 0 listens on port {} of this machine, but {} does not lead there: set MASTER_ADDR to "
+                    "this machine's address",
+                    place.port, place.address));
+  }
+  throw Error(fmt::format(
+      "rank {} cannot reach rank 0 at {}:{} within {} s: check MASTER_ADDR and MASTER_PORT, and that rank 0 "
+      "runs; --timeout waits longer",
+      place.rank, place.address, place.port, timeout.count()));
+}
+
+c10::intrusive_ptr<c10d::Store> open_store(const Place& place, std::chrono::milliseconds timeout) {
+  silence_c10d();
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(timeout);  // c10d counts whole ones here
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(place.port);
+  options.isServer = place.rank == 0 && !place.agent_store;
+  options.numWorkers = static_cast<std::size_t>(place.size);
+  options.waitWorkers = false;
+  options.timeout = seconds;
+  c10::intrusive_ptr<c10d::Store> store;
+  try {
+    store = c10::make_intrusive<c10d::TCPStore>(place.address, options);
+  } catch (const std::exception& error) {
+    no_store(place, options.isServer, error.what(), seconds);
+  }
+  store->setTimeout(timeout);
+  return c10::make_intrusive<c10d::PrefixStore>("covnoise/" + place.attempt, store);
+}
+
+#ifdef USE_C10D_GLOO
+c10::intrusive_ptr<C10dBackend> gloo(const Place& place, const c10::intrusive_ptr<c10d::Store>& store,
+                                     std::chrono::milliseconds timeout) {
+  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+  options->devices.push_back(
+      interface ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
+                : c10d::ProcessGroupGloo::createDeviceForHostname(own_address_towards(place.address, place.port)));
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, place.rank, place.size, options);
+}
+#endif
+
+#ifdef USE_C10D_NCCL
+c10::intrusive_ptr<C10dBackend> nccl(const Place& place, const c10::intrusive_ptr<c10d::Store>& store,
+                                     std::chrono::milliseconds timeout) {
+  auto options = c10d::ProcessGroupNCCL::Options::create();
+  options->timeout = timeout;
+  return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, place.rank, place.size, options);
+}
+#endif
+
+}  // namespace
+
+struct ProcessGroup::State {
+  Place place;
+  std::chrono::milliseconds timeout;
+  c10::intrusive_ptr<c10d::Store> store;
+  c10::intrusive_ptr<C10dBackend> backend;
+  std::vector<c10::intrusive_ptr<c10d::Work>> started;
+};
+
+ProcessGroup::ProcessGroup(const Place& place, std::chrono::milliseconds timeout)
+    : state_(new State{place, timeout, open_store(place, timeout), {}, {}}) {}
+
+ProcessGroup::~ProcessGroup() = default;
+
+void ProcessGroup::set(const std::string& name, const std::string& bytes) {
+  state_->store->set(name, std::vector<std::uint8_t>(bytes.begin(), bytes.end()));
+}
+
+std::string ProcessGroup::get(const std::string& name) {
+  const auto bytes = state_->store->get(name);
+  return {bytes.begin(), bytes.end()};
+}
+
+void ProcessGroup::connect(at::Device device) {
+#ifdef USE_C10D_GLOO
+  if (device.is_cpu()) state_->backend = gloo(state_->place, state_->store, state_->timeout);
+#endif
+#ifdef USE_C10D_NCCL
+  if (device.is_cuda()) state_->backend = nccl(state_->place, state_->store, state_->timeout);
+#endif
+  require(state_->backend.defined(),
+          fmt::format("this build cannot train on {} in several processes: it was made without {}", device.str(),
+                      device.is_cpu() ? "Gloo's headers (libgloo-dev)" : "NCCL's header (nccl.h)"));
+}
+
+void ProcessGroup::start_all_reduce(at::Tensor tensor) {
+  std::vector<at::Tensor> tensors = {std::move(tensor)};
+  state_->started.push_back(state_->backend->allreduce(tensors));
+}
+
+void ProcessGroup::start_broadcast(at::Tensor tensor, int root) {
+  std::vector<at::Tensor> tensors = {std::move(tensor)};
+  c10d::BroadcastOptions options;
+  options.rootRank = root;
+  state_->started.push_back(state_->backend->broadcast(tensors, options));
+}
+
+void ProcessGroup::finish() {
+  const auto started = std::move(state_->started);
+  state_->started.clear();
+  for (const auto& work : started) work->wait();
+}
+
+void ProcessGroup::close() {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 7)
+  state_->backend->shutdown();
+#endif
+}
+
+std::string own_address_towards(const std::string& address, int port) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_DGRAM;  // connecting one sends nothing
+  addrinfo* found = nullptr;
+  const int failed = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
+  require(failed == 0, fmt::format("MASTER_ADDR = {}: {}", address, failed ? ::gai_strerror(failed) : ""));
+  std::string result;
+  for (const addrinfo* one = found; one && result.empty(); one = one->ai_next) {
+    const int descriptor = ::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sockaddr_storage own = {};
+    socklen_t length = sizeof own;
+    char digits[NI_MAXHOST];
+    if (descriptor >= 0 && ::connect(descriptor, one->ai_addr, one->ai_addrlen) == 0 &&
+        ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+        ::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, digits, sizeof digits, nullptr, 0, NI_NUMERICHOST) ==
+            0) {
+      result = digits;
+    }
+    if (descriptor >= 0) ::close(descriptor);
+  }
+  ::freeaddrinfo(found);
+  require(!result.empty(), fmt::format("MASTER_ADDR = {}: this machine has no way to reach it", address));
+  return result;
+}
+
+}  // namespace covnoise

@@ -1,0 +1,35 @@
+#pragma once
+#include "covnoise/noise/injection.h"
+
+namespace covnoise {
+
+/// Noise in the update, added to the gradient: a sum over ranks can then carry it. With momentum mu and the noise n_t,
+///
+///   heavy ball: w_t = n_t;    Nesterov: w_t = (n_t + mu w_(t-1)) / (1 + mu);    added: w_t - mu w_(t-1)
+///
+/// leaves w_t more in the momentum buffer than the update placement has, and the parameters the same. Noise in the
+/// gradient is added as it is.
+class DifferencedNoise {
+ public:
+  DifferencedNoise(Placement placement, double momentum, bool nesterov)
+      : momentum_(placement == Placement::kUpdate ? momentum : 0), nesterov_(nesterov) {}
+
+  /// What to add to the gradient of the next step, whose noise is `noise` (undefined: none). Undefined: nothing.
+  at::Tensor next(const at::Tensor& noise);
+
+  /// w of the last step and the number of steps since the last noise: what a checkpoint must keep. Undefined: 0.
+  const at::Tensor& last() const { return last_; }
+  std::int64_t quiet() const { return quiet_; }
+  void restore(const at::Tensor& last, std::int64_t quiet) {
+    last_ = last;
+    quiet_ = quiet;
+  }
+
+ private:
+  double momentum_;
+  bool nesterov_;
+  at::Tensor last_;
+  std::int64_t quiet_ = 0;
+};
+
+}  // namespace covnoise

@@ -1,0 +1,65 @@
+#pragma once
+#include "covnoise/distributed/communicator.h"
+#include "covnoise/nn/model_zoo.h"
+#include "covnoise/noise/injection.h"
+#include "train/batch_passes.h"
+#include "train/differenced_noise.h"
+#include "train/running_statistics.h"
+#include "train/shard.h"
+
+namespace covnoise {
+
+/// What the ranks of a training do with each other in a step, between the passes over their shares of the batch and the
+/// update, which is the same on all of them: one sum over the ranks of one message,
+///
+///   sum_r (share_r g_r + n_r),   share_r = M_r / M,   n_r = s sqrt(share_r) C_r^(1/2) xi_r
+///
+/// which is the gradient of the whole batch and noise of covariance s^2 sum_r share_r C_r = s^2 C: independent draws
+/// add their covariances, so that noise costs no communication. In the update it goes differenced (DifferencedNoise).
+/// Structures that need the whole batch (the trace, the mean gradient) are drawn after the sum, by the same counters on
+/// every rank. The numbers for the metrics, and Tr F, are the last few elements of the message.
+///
+/// With train.clip_norm the gradient's norm is wanted before the noise is in it: noise that ranks draw then is a second
+/// message.
+class Exchange {
+ public:
+  Exchange(Communicator& communicator, const Config& config, Model& model, FlatParameters& parameters,
+           Injection& injection);
+
+  /// This rank's share of a batch, before its passes.
+  Shard begin(std::int64_t batch);
+  /// The result of no passes, where a rank has no share.
+  const PassedBatch& nothing() const { return nothing_; }
+  /// From what the passes gave: the gradient of the whole batch in the parameters, `numbers` ([5]: those of
+  /// PassedBatch, and how many ranks want to stop) of the whole as well. The norms of gradient and noise are estimates
+  /// where the two came in one message: their product is taken for zero. Gives the noise that the update shall add.
+  StepNoise combine(const Statistics& statistics, at::Tensor& numbers, const StepContext& context,
+                    at::Tensor& noise_norm);
+
+  void request_stop(bool stop) { stop_ = stop; }  ///< sent with the next steps
+  Communicator& communicator() { return communicator_; }
+  RunningStatistics& running() { return running_; }
+
+  /// What this rank alone knows and a checkpoint must keep; and back.
+  std::vector<std::pair<std::string, at::Tensor>> state() const;
+  void load_state(const std::vector<std::pair<std::string, at::Tensor>>& state);
+
+ private:
+  at::Tensor own_noise(const Statistics& statistics, StepContext context);
+  void fill_message(const at::Tensor& numbers, const at::Tensor& noise, const at::Tensor& added);
+  StepNoise common_noise(const at::Tensor& trace, const StepContext& context);
+
+  Communicator& communicator_;
+  FlatParameters& parameters_;
+  Injection& injection_;
+  Sharding sharding_;
+  RunningStatistics running_;
+  DifferencedNoise differenced_;
+  bool separate_;  // noise in a message of its own
+  Shard shard_;
+  PassedBatch nothing_;
+  at::Tensor message_, trace_;
+  bool stop_ = false;
+};
+
+}  // namespace covnoise

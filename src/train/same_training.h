@@ -1,0 +1,14 @@
+#pragma once
+#include "covnoise/data/dataset.h"
+#include "covnoise/distributed/communicator.h"
+#include "covnoise/train/config.h"
+
+namespace covnoise {
+
+/// An Error on every rank, naming the first whose program or configuration differs from rank 0's, and in what.
+void refuse_other_training(Communicator& communicator, const Config& config);
+
+/// The same for the bytes of the data set.
+void refuse_other_data(Communicator& communicator, const DataSource& source);
+
+}  // namespace covnoise

@@ -1,0 +1,110 @@
+#include "covnoise/distributed/communicator.h"
+
+#include "distributed/process_group.h"
+#include "support/ranks.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+namespace covnoise {
+namespace {
+
+TEST(Communicator, SumsOverRanksAndCountsItsBytes) {
+  for (const int count : {1, 2, 4}) {
+    testing::as_ranks(count, [&](Communicator& ranks) {
+      const auto before = ranks.bytes();
+      auto tensor = at::full({1000}, ranks.rank() + 1.0, at::kDouble);
+      ranks.all_reduce(tensor);
+      EXPECT_TRUE(tensor.eq(count * (count + 1) / 2).all().item<bool>());
+      EXPECT_EQ(ranks.bytes() - before, 8000U);
+    });
+  }
+}
+
+TEST(Communicator, SeveralSumsRunInTheBackground) {
+  testing::as_ranks(2, [](Communicator& ranks) {
+    std::vector<at::Tensor> buckets;
+    for (int i = 0; i < 5; ++i) {
+      buckets.push_back(at::full({100 + i}, i + ranks.rank(), at::kFloat));
+      ranks.start_all_reduce(buckets.back());
+    }
+    ranks.finish();
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(buckets[static_cast<std::size_t>(i)].eq(2 * i + 1).all().item<bool>());
+  });
+}
+
+TEST(Communicator, HandsOutStringsOfAnyBytes) {
+  testing::as_ranks(3, [](Communicator& ranks) {
+    const std::string own = "rank" + std::string(static_cast<std::size_t>(ranks.rank()), '\0') + ":";
+    const auto all = ranks.all_gather(own);
+    ASSERT_EQ(all.size(), 3U);
+    EXPECT_EQ(all[2], std::string("rank\0\0:", 7));
+    EXPECT_EQ(all[static_cast<std::size_t>(ranks.rank())], own);
+    EXPECT_EQ(ranks.broadcast_bytes(ranks.rank() == 1 ? std::string(70000, 'x') : "", 1), std::string(70000, 'x'));
+    EXPECT_EQ(ranks.broadcast_bytes("", 0), "");
+  });
+}
+
+TEST(Communicator, NamesTheRankThatWasLost) {
+  for (const int gone : {0, 2}) {
+    std::mutex mutex;
+    std::vector<int> lost;
+    EXPECT_THROW(testing::as_ranks(3,
+                                   [&](Communicator& ranks) {
+                                     ranks.barrier();
+                                     if (ranks.rank() == gone) throw std::runtime_error("ends without a goodbye");
+                                     try {
+                                       for (;;) ranks.all_reduce(at::zeros({1000}));
+                                     } catch (const LostRank& error) {
+                                       const std::lock_guard<std::mutex> lock(mutex);
+                                       lost.push_back(error.rank());
+                                       throw;
+                                     }
+                                   }),
+                 std::runtime_error);
+    EXPECT_THAT(lost, ::testing::ElementsAre(gone, gone));
+  }
+}
+
+TEST(Communicator, SaysWhatIsWrongWithThePlace) {
+  const int port = free_port();
+  CommunicatorOptions impatient;
+  impatient.timeout = std::chrono::milliseconds(300);
+  EXPECT_THAT([&] { Communicator(testing::place_on_loopback(1, 2, port), impatient); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("cannot reach rank 0 at 127.0.0.1")));
+  EXPECT_THAT([&] { Communicator(testing::place_on_loopback(0, 2, port), impatient); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("only 1 of 2 ranks came")));
+  testing::as_ranks(1, [&](Communicator&) {});
+}
+
+// torchrun's agent keeps its store over restarts, where the names of the last attempt must not be met again.
+TEST(Communicator, MeetsAtAnAgentsStoreOncePerAttempt) {
+  const int port = free_port();
+  const ProcessGroup agent(testing::place_on_loopback(0, 1, port), std::chrono::seconds(30));
+  for (const char* attempt : {"0", "1"}) {
+    const auto join = [&](int rank) {
+      Place place = testing::place_on_loopback(rank, 2, port);
+      place.agent_store = true;
+      place.attempt = attempt;
+      Communicator ranks(place, {});
+      EXPECT_EQ(ranks.all_gather(attempt), std::vector<std::string>(2, attempt));
+      ranks.leave();
+    };
+    std::thread other(join, 1);
+    join(0);
+    other.join();
+  }
+}
+
+TEST(Communicator, RefusesAPortThatIsTaken) {
+  const int port = free_port();
+  const Communicator holder(testing::place_on_loopback(0, 1, port), {});
+  EXPECT_THAT([&] { Communicator(testing::place_on_loopback(0, 1, port), {}); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("another program has it")));
+}
+
+}  // namespace
+}  // namespace covnoise

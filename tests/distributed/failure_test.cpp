@@ -1,0 +1,189 @@
+// The program in several processes: what happens when one of them ends, or does not fit.
+#include "covnoise/core/file.h"
+#include "covnoise/distributed/communicator.h"
+#include "covnoise/distributed/launch.h"
+#include "covnoise/train/checkpoint.h"
+#include "support/process.h"
+#include "support/ranks.h"
+#include "support/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+namespace covnoise {
+namespace {
+
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+constexpr int kRanks = 4;
+
+Words training(const std::filesystem::path& out, int epochs, int timeout = 60) {
+  return {"train",
+          "--model=mlp",
+          "--data=glyphs",
+          "--regime=lb-diag",
+          "--epochs=" + std::to_string(epochs),
+          "--threads=1",
+          "--set=train.batch=32",
+          "--set=data.train_limit=64",
+          "--set=data.test_limit=50",
+          "--set=noise.small_batch=4",
+          "--set=noise.stop_after=1",
+          "--timeout=" + std::to_string(timeout),
+          "--out=" + out.string()};
+}
+
+/// Processes with the variables of a launcher, so that each is a child of this one and can be killed by its number.
+std::vector<testing::Process> start_ranks(const testing::TemporaryFolder& folder, const Words& arguments, int count,
+                                          const std::function<Words(int rank)>& more = {}) {
+  const std::string port = "MASTER_PORT=" + std::to_string(free_port());
+  std::vector<testing::Process> ranks;
+  for (int rank = 0; rank < count; ++rank) {
+    Words words = {"/usr/bin/env",
+                   "RANK=" + std::to_string(rank),
+                   "WORLD_SIZE=" + std::to_string(count),
+                   "MASTER_ADDR=127.0.0.1",
+                   port,
+                   COVNOISE_PROGRAM};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    const Words extra = more ? more(rank) : Words{};
+    words.insert(words.end(), extra.begin(), extra.end());
+    ranks.emplace_back(words, folder / ("log" + std::to_string(rank)));
+  }
+  return ranks;
+}
+
+std::int64_t newest_step(const std::filesystem::path& run) {
+  const auto list = CheckpointStore(run / "checkpoints").list();
+  return list.empty() ? 0 : list.back().step;
+}
+
+bool wait_until(const std::function<bool()>& done, std::chrono::seconds most) {
+  const auto end = std::chrono::steady_clock::now() + most;
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+/// Lets the ranks save something new, kills one, and checks how the others end.
+void kill_one(const testing::TemporaryFolder& folder, const Words& arguments, int victim) {
+  const auto run = folder / "run";
+  auto ranks = start_ranks(folder, arguments, kRanks);
+  const auto before = newest_step(run);
+  ASSERT_TRUE(wait_until([&] { return newest_step(run) > before; }, std::chrono::seconds(60))) << ranks[0].output();
+  ranks[static_cast<std::size_t>(victim)].signal(SIGKILL);
+  const auto ended = [&] {
+    return std::none_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.running(); });
+  };
+  EXPECT_TRUE(wait_until(ended, std::chrono::seconds(5))) << "ranks live on without rank " << victim;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    auto& process = ranks[static_cast<std::size_t>(rank)];
+    if (process.running()) process.signal(SIGKILL);
+    EXPECT_EQ(process.wait(), rank == victim ? 128 + SIGKILL : kLostRankExit) << process.output();
+    if (rank == victim) continue;
+    EXPECT_THAT(process.output(), HasSubstr("lost rank " + std::to_string(victim) + " ("));
+  }
+  EXPECT_NO_THROW(CheckpointStore(run / "checkpoints").load_latest([](const std::string& line) { FAIL() << line; }));
+}
+
+TEST(Failure, OneOfFourKilledTenTimesAndTheRunEndsAsIfNothingHadBeen) {
+  const testing::TemporaryFolder folder;
+  constexpr int kEpochs = 60;
+  const auto arguments = training(folder / "run", kEpochs);
+  for (int time = 0; time < 10; ++time) {
+    ASSERT_NO_FATAL_FAILURE(kill_one(folder, arguments, time % kRanks)) << "time " << time;
+    ASSERT_LT(newest_step(folder / "run"), 2 * kEpochs) << "it was too fast to be killed " << time + 1 << " times";
+  }
+  for (const auto& out : {folder / "run", folder / "calm"}) {
+    for (auto& rank : start_ranks(folder, training(out, kEpochs), kRanks)) EXPECT_EQ(rank.wait(), 0) << rank.output();
+  }
+  const auto last = CheckpointStore(folder / "calm" / "checkpoints").list().back().path.filename();
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
+    EXPECT_EQ(read_file(folder / "run" / "checkpoints" / last / file),
+              read_file(folder / "calm" / "checkpoints" / last / file));
+  }
+}
+
+TEST(Failure, RankWithAnotherConfigurationIsRefusedByAll) {
+  const testing::TemporaryFolder folder;
+  auto ranks = start_ranks(folder, training(folder / "run", 1), 2,
+                           [](int rank) { return rank == 1 ? Words{"--seed=5"} : Words{}; });
+  for (auto& rank : ranks) {
+    EXPECT_EQ(rank.wait(), 1);
+    EXPECT_THAT(rank.output(), HasSubstr("was started for another training: seed: 5 there, 0 on rank 0"));
+  }
+}
+
+TEST(Failure, NobodyThereAndPortTakenAreOneLineEach) {
+  const testing::TemporaryFolder folder;
+  const std::string port = std::to_string(free_port());
+  const auto place = [&](int rank, int size) {
+    Words words = {"/usr/bin/env",          "RANK=" + std::to_string(rank), "WORLD_SIZE=" + std::to_string(size),
+                   "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port,          "COVNOISE_ONE_RANK=1",
+                   COVNOISE_PROGRAM};
+    for (const auto& word : training(folder / "run", 1, /*timeout=*/1)) words.push_back(word);
+    return words;
+  };
+  testing::Process alone(place(1, 2), folder / "log");
+  EXPECT_EQ(alone.wait(), 1);
+  EXPECT_THAT(alone.output(), ::testing::MatchesRegex("covnoise: rank 1 cannot reach rank 0 at 127.0.0.1:[0-9]+ "
+                                                      "within 1 s: [^\n]*\n"));
+  const Communicator holder(testing::place_on_loopback(0, 1, std::stoi(port)), {});
+  testing::Process late(place(0, 1), folder / "log");
+  EXPECT_EQ(late.wait(), 1);
+  EXPECT_THAT(late.output(), ::testing::MatchesRegex("covnoise: rank 0 cannot listen on port [0-9]+ [^\n]*\n"));
+}
+
+TEST(Launch, TrainsInSeveralProcesses) {
+  const testing::TemporaryFolder folder;
+  Words words = {COVNOISE_PROGRAM, "launch", "--nproc", "2"};
+  for (const auto& word : training(folder / "run", 1)) words.push_back(word);
+  testing::Process process(words, folder / "log");
+  EXPECT_EQ(process.wait(), 0);
+  EXPECT_THAT(process.output(), ::testing::AllOf(HasSubstr("2 ranks\n"), HasSubstr("test accuracy")));
+}
+
+TEST(Launch, TrainsOnTwoMachines) {
+  constexpr int kNoNamespaces = 77;
+  const testing::TemporaryFolder folder;
+  testing::Process process(
+      {"/bin/bash", COVNOISE_SOURCE_DIR "/tests/distributed/two_machines.sh", COVNOISE_PROGRAM, folder.path().string()},
+      folder / "log");
+  const int code = process.wait();
+  if (code == kNoNamespaces) GTEST_SKIP() << "network namespaces cannot be made here";
+  EXPECT_EQ(code, 0) << process.output();
+  EXPECT_THAT(process.output(), ::testing::AllOf(HasSubstr("2 ranks\n"), HasSubstr("test accuracy")));
+  EXPECT_TRUE(std::filesystem::exists(folder / "a/config.toml"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "b"));  // rank 0 alone writes
+}
+
+TEST(Launch, GivesTheExitCodeOfTheRankThatFailed) {
+  const testing::TemporaryFolder folder;
+  testing::Process process({COVNOISE_PROGRAM, "launch", "--nproc", "2", "train", "--model=nonsense"}, folder / "log");
+  EXPECT_EQ(process.wait(), 1);
+  EXPECT_THAT(process.output(), HasSubstr("failed with exit code 1"));
+  testing::Process nothing({COVNOISE_PROGRAM, "launch", "--nproc", "2"}, folder / "log");
+  EXPECT_EQ(nothing.wait(), 1);
+  EXPECT_THAT(nothing.output(), HasSubstr("covnoise launch --nproc 2 train"));
+}
+
+TEST(Launch, PassesAnInterruptOnAndTheRunGoesOn) {
+  const testing::TemporaryFolder folder;
+  Words words = {COVNOISE_PROGRAM, "launch", "--nproc", "2"};
+  for (const auto& word : training(folder / "run", 40)) words.push_back(word);
+  testing::Process process(words, folder / "log");
+  ASSERT_TRUE(wait_until([&] { return newest_step(folder / "run") > 0; }, std::chrono::seconds(60)));
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 128 + SIGTERM) << process.output();
+  EXPECT_THAT(process.output(), HasSubstr("interrupted; repeat the command"));
+  EXPECT_LT(newest_step(folder / "run"), 80);
+}
+
+}  // namespace
+}  // namespace covnoise

@@ -1,0 +1,49 @@
+#pragma once
+#include "covnoise/core/threads.h"
+#include "covnoise/distributed/communicator.h"
+#include "covnoise/distributed/launch.h"
+
+#include <exception>
+#include <thread>
+#include <vector>
+
+namespace covnoise::testing {
+
+inline Place place_on_loopback(int rank, int size, int port) {
+  Place place;
+  place.launcher = "test";
+  place.rank = place.local_rank = rank;
+  place.size = size;
+  place.port = port;
+  return place;
+}
+
+/// Calls work(communicator) as each of `count` ranks, on a thread each, connected by Gloo over the loopback. An
+/// exception of a rank comes out here; that of a rank which merely lost another only where there is no other.
+template <class Work>
+void as_ranks(int count, const Work& work) {
+  const int port = free_port();
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(count)), losses = errors;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < count; ++rank) {
+    threads.emplace_back([&, rank] {
+      set_threads(1);
+      try {
+        Communicator communicator(place_on_loopback(rank, count, port), {});
+        work(communicator);
+        communicator.leave();
+      } catch (const LostRank&) {
+        losses[static_cast<std::size_t>(rank)] = std::current_exception();
+      } catch (...) {
+        errors[static_cast<std::size_t>(rank)] = std::current_exception();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  errors.insert(errors.end(), losses.begin(), losses.end());
+  for (const auto& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+}  // namespace covnoise::testing
