@@ -113,6 +113,7 @@ void run_seeds(const TrainArguments& arguments) {
 std::unique_ptr<Communicator> join_others(TrainOptions& options, double timeout) {
   const auto place = place_of(process_environment());
   if (!place || (place->size == 1 && !std::getenv("COVNOISE_ONE_RANK"))) return nullptr;
+  std::signal(SIGPIPE, SIG_IGN);  // c10d's sockets to a rank that was killed: an error of ours says which
   auto& device = options.config.run.device;
   if (device == "cuda") device = fmt::format("cuda:{}", place->local_rank);
   CommunicatorOptions communication;
