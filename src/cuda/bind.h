@@ -1,5 +1,6 @@
 #pragma once
 #include "cuda/types.h"
+#include "ops/optional_tensor.h"
 
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -29,7 +30,7 @@ inline at::Tensor workspace(std::size_t bytes, const at::Tensor& like) {
 }
 
 /// Where results are added up, or null where none are wanted.
-inline float* added_to(const c10::optional<at::Tensor>& tensor, std::int64_t elements) {
+inline float* added_to(const OptionalTensor& tensor, std::int64_t elements) {
   if (!tensor.has_value() || !tensor->defined()) return nullptr;
   TORCH_CHECK(tensor->is_contiguous() && tensor->scalar_type() == at::kFloat && tensor->numel() == elements &&
                   tensor->is_cuda(),

@@ -3,14 +3,13 @@
 #include "cuda/double_precision.h"
 #include "cuda/narrow_conv.h"
 #include "cuda/partial_sums.h"
+#include "ops/group_squares.h"
 
 #include <ATen/Context.h>
 #include <torch/library.h>
 
 namespace covnoise::cuda {
 namespace {
-
-using OptionalTensor = c10::optional<at::Tensor>;
 
 using double_precision::Geometry;
 
@@ -204,9 +203,8 @@ at::Tensor bias_squares(const at::Tensor& dz_any, at::Tensor& squares, std::int6
   const auto dz = dz_any.dim() == 4 ? dz_any.sum({2, 3}, false, squares.scalar_type()) : dz_any.contiguous();
   if (spatial && dz_any.dim() == 4) return dz.sum(0);
   if (dz.scalar_type() == at::kDouble) {
-    const auto groups = dz.view({-1, examples_per_group, outputs}).sum(1);
-    squares.add_(groups.square().sum(0));
-    return groups.sum(0);
+    squares.add_(group_squares(dz, examples_per_group));
+    return dz.sum(0);
   }
   auto gradient = at::zeros({outputs}, squares.options());
   const auto space = at::empty({examples * outputs}, squares.options());

@@ -7,8 +7,6 @@
 namespace covnoise::cuda {
 namespace {
 
-using OptionalTensor = c10::optional<at::Tensor>;
-
 constexpr std::int64_t kArrays = 5;  // of statistics [G, C]: mean, rstd, variance, scale, shift
 
 void check(const at::Tensor& x, std::int64_t ghost_batch) {
@@ -31,8 +29,6 @@ GhostStatistics arrays_of(const at::Tensor& statistics) {
   const std::int64_t size = statistics.numel() / kArrays;
   return {first, first + size, first + 2 * size, first + 3 * size, first + 4 * size};
 }
-
-at::Tensor or_undefined(const OptionalTensor& tensor) { return tensor.has_value() ? *tensor : at::Tensor(); }
 
 std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& x_any, const OptionalTensor& residual_any,
                                            const at::Tensor& weight, const at::Tensor& bias, at::Tensor running_mean,

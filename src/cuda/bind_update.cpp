@@ -7,8 +7,6 @@
 namespace covnoise::cuda {
 namespace {
 
-using OptionalTensor = c10::optional<at::Tensor>;
-
 float* floats(const at::Tensor& buffer, std::int64_t size) {
   TORCH_CHECK(
       buffer.is_contiguous() && buffer.numel() == size && buffer.scalar_type() == at::kFloat && buffer.is_cuda(),

@@ -1,5 +1,7 @@
 #include "cuda/double_precision.h"
 
+#include "ops/group_squares.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -36,10 +38,6 @@ at::Tensor ghost_sums(const at::Tensor& x, std::int64_t ghost_batch) {
   return x.sum({2, 3}).view({-1, ghost_batch, x.size(1)}).sum(1);
 }
 
-void add_squares(at::Tensor squares, const at::Tensor& by_example, std::int64_t group) {
-  if (squares.defined()) squares.add_(by_example.view({-1, group, by_example.size(1)}).sum(1).pow(2).sum(0));
-}
-
 }  // namespace
 
 at::Tensor weight_gradient_squares(const at::Tensor& x, const at::Tensor& dz, at::Tensor& squares,
@@ -60,8 +58,7 @@ at::Tensor weight_gradient_squares(const at::Tensor& x, const at::Tensor& dz, at
         part.add_(value.view(part.sizes()));
       };
       add(gradient, rows.sum(0));
-      add(sums, spatial ? at::bmm(d.pow(2), a.pow(2).transpose(1, 2)).sum(0)
-                        : rows.view({-1, unit, elements}).sum(1).pow(2).sum(0));
+      add(sums, spatial ? at::bmm(d.pow(2), a.pow(2).transpose(1, 2)).sum(0) : group_squares(rows, unit));
     }
   return gradient;
 }
@@ -92,8 +89,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> ghost_norm_backward(c
   const auto mean_product = by_example(ghost_sums(d * xhat, c.ghost_batch) / count, c.ghost_batch);
   const auto dx = c.weight.view({1, -1, 1, 1}) * rstd * (d - mean_d - xhat * mean_product);
   const auto dweight = (d * xhat).sum({2, 3}), dbias = d.sum({2, 3});
-  add_squares(c.weight_squares, dweight, c.examples_per_group);
-  add_squares(c.bias_squares, dbias, c.examples_per_group);
+  if (c.weight_squares.defined()) c.weight_squares.add_(group_squares(dweight, c.examples_per_group));
+  if (c.bias_squares.defined()) c.bias_squares.add_(group_squares(dbias, c.examples_per_group));
   return {dx, c.residual ? d : at::Tensor(), dweight.sum(0), dbias.sum(0)};
 }
 

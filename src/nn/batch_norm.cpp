@@ -2,6 +2,7 @@
 
 #include "covnoise/ops/ghost_batch_norm.h"
 #include "nn/statistics.h"
+#include "ops/group_squares.h"
 
 #include <torch/types.h>
 
@@ -24,13 +25,13 @@ at::Tensor by_example(const at::Tensor& values, const at::Tensor& x) {
 
 struct TrainingBatchNorm : torch::autograd::Function<TrainingBatchNorm> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const statistics::OptionalTensor& residual,
-                            const GhostBatchNorm2dImpl& layer, bool relu) {
+                            const at::Tensor& bias, const OptionalTensor& residual, const GhostBatchNorm2dImpl& layer,
+                            bool relu) {
     const GhostNorm norm{layer.ghost_batch() > 0 ? layer.ghost_batch() : x.size(0), layer.momentum(), layer.eps(),
                          relu};
     const bool has_residual = residual.has_value();
-    const auto [y, moments] = ghost_batch_norm(x, weight, bias, layer.running_mean, layer.running_var, norm,
-                                               has_residual ? *residual : at::Tensor());
+    const auto [y, moments] =
+        ghost_batch_norm(x, weight, bias, layer.running_mean, layer.running_var, norm, or_undefined(residual));
     // Without a residual the GPU's kernel knows from the input where the ReLU was open.
     const bool keeps_output = relu && (has_residual || !x.is_cuda() || x.scalar_type() == at::kDouble);
     context->save_for_backward({x, weight, moments, keeps_output ? y : at::Tensor()});
@@ -90,8 +91,8 @@ struct EvaluationBatchNorm : torch::autograd::Function<EvaluationBatchNorm> {
     if (const auto record = statistics::saved_record(context); record && record->request.any()) {
       if (record->request.squares != Squares::kNone) {
         const std::int64_t group = statistics::examples_per_group(record->request, dweight.size(0));
-        statistics::add_to(record->weight_squares, statistics::sum_of_squares(dweight, group));
-        statistics::add_to(record->bias_squares, statistics::sum_of_squares(dbias, group));
+        statistics::add_to(record->weight_squares, group_squares(dweight, group));
+        statistics::add_to(record->bias_squares, group_squares(dbias, group));
       }
       if (record->request.gram) add_gram(*record, dy, xhat);
     }
@@ -121,14 +122,13 @@ void GhostBatchNorm2dImpl::set_ghost_batch(std::int64_t ghost_batch) {
 void GhostBatchNorm2dImpl::become_shift() { shift_only_ = true; }
 
 at::Tensor GhostBatchNorm2dImpl::forward(const at::Tensor& x) {
-  if (is_training() && !shift_only_)
-    return TrainingBatchNorm::apply(x, weight, bias, statistics::OptionalTensor(), *this, false);
+  if (is_training() && !shift_only_) return TrainingBatchNorm::apply(x, weight, bias, OptionalTensor(), *this, false);
   return outside_training(x);
 }
 
 at::Tensor GhostBatchNorm2dImpl::forward_relu(const at::Tensor& x, const at::Tensor& residual) {
   if (is_training() && !shift_only_)
-    return TrainingBatchNorm::apply(x, weight, bias, statistics::if_defined(residual), *this, true);
+    return TrainingBatchNorm::apply(x, weight, bias, if_defined(residual), *this, true);
   auto y = outside_training(x);
   return (residual.defined() ? y.add_(residual) : y).relu_();
 }

@@ -82,9 +82,9 @@ ConvolutionGeometry saved_geometry(AutogradContext* context) {
           data["groups"].toInt()};
 }
 
-at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const statistics::OptionalTensor& bias,
+at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                     const ConvolutionGeometry& geometry) {
-  return convolution(x, weight, bias.has_value() ? *bias : at::Tensor(), geometry);
+  return convolution(x, weight, or_undefined(bias), geometry);
 }
 
 /// The gradients of a convolution as a differentiable function of (dz, x, weight). LibTorch's own second derivative
@@ -122,7 +122,7 @@ struct ConvolutionGradients : torch::autograd::Function<ConvolutionGradients> {
 /// Plain and twice differentiable.
 struct PlainConv2d : torch::autograd::Function<PlainConv2d> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const statistics::OptionalTensor& bias, const ConvolutionGeometry& geometry) {
+                            const OptionalTensor& bias, const ConvolutionGeometry& geometry) {
     context->save_for_backward({x, weight});
     context->saved_data["has_bias"] = bias.has_value();
     save_geometry(context, geometry);
@@ -142,7 +142,7 @@ struct PlainConv2d : torch::autograd::Function<PlainConv2d> {
 
 struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const statistics::OptionalTensor& bias, const ConvolutionGeometry& geometry,
+                            const OptionalTensor& bias, const ConvolutionGeometry& geometry,
                             const statistics::Record& record) {
     context->save_for_backward({x, weight});
     context->saved_data["has_bias"] = bias.has_value();
@@ -205,7 +205,7 @@ Conv2dImpl::Conv2dImpl(const torch::nn::Conv2dOptions& options)
 
 at::Tensor Conv2dImpl::forward(const at::Tensor& x) {
   const ConvolutionGeometry geometry{stride_, padding_, dilation_, groups_};
-  const auto shift = statistics::if_defined(bias);
+  const auto shift = if_defined(bias);
   if (statistics::wanted(*this)) return AccountedConv2d::apply(x, weight, shift, geometry, record());
   return PlainConv2d::apply(x, weight, shift, geometry);
 }

@@ -57,14 +57,14 @@ std::pair<at::Tensor, at::Tensor> add_squares(LayerRecord& record, const at::Ten
 
 struct AccountedLinear : torch::autograd::Function<AccountedLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const statistics::OptionalTensor& bias, const statistics::Record& record) {
+                            const OptionalTensor& bias, const statistics::Record& record) {
     context->save_for_backward({x, weight});
     context->saved_data["has_bias"] = bias.has_value();
     if (record) record->positions = 1;
     statistics::save_record(context, record);
     if (!mixed(x, weight)) return at::linear(x, weight, bias);
     const auto type = x.scalar_type();
-    return at::linear(x, weight.to(type), bias.has_value() ? statistics::OptionalTensor(bias->to(type)) : bias);
+    return at::linear(x, weight.to(type), bias.has_value() ? OptionalTensor(bias->to(type)) : bias);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -101,7 +101,7 @@ at::Tensor LinearImpl::forward(const at::Tensor& x) {
   const bool wanted = statistics::wanted(*this);
   if (!wanted && !mixed(x, weight)) return at::linear(x, weight, bias);
   TORCH_CHECK(x.dim() == 2, "Linear accounts for examples of an input [M, in], not ", x.sizes());
-  return AccountedLinear::apply(x, weight, statistics::if_defined(bias), wanted ? record() : statistics::Record());
+  return AccountedLinear::apply(x, weight, if_defined(bias), wanted ? record() : statistics::Record());
 }
 
 }  // namespace covnoise

@@ -12,10 +12,6 @@ constexpr std::int64_t kGramBlockElements = std::int64_t{1} << 24;  // 64 MiB of
 
 }  // namespace
 
-OptionalTensor if_defined(const at::Tensor& tensor) {
-  return tensor.defined() ? OptionalTensor(tensor) : OptionalTensor();
-}
-
 bool wanted(const AccountedLayer& layer) {
   return layer.record() && layer.record()->request.any() && at::GradMode::is_enabled();
 }
@@ -48,11 +44,6 @@ std::int64_t examples_per_group(const Request& request, std::int64_t examples) {
   TORCH_CHECK(request.ghost_batch > 0 && examples % request.ghost_batch == 0, "a batch of ", examples,
               " examples is not a whole number of ghost batches of ", request.ghost_batch);
   return request.ghost_batch;
-}
-
-at::Tensor sum_of_squares(const at::Tensor& per_example, std::int64_t examples_per_group) {
-  if (examples_per_group == 1) return per_example.pow(2).sum(0);
-  return per_example.reshape({-1, examples_per_group, per_example.size(1)}).sum(1).pow(2).sum(0);
 }
 
 void add_gram_of_blocks(LayerRecord& record, std::int64_t examples, std::int64_t size,

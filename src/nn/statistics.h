@@ -1,5 +1,6 @@
 #pragma once
 #include "covnoise/nn/accounting.h"
+#include "ops/optional_tensor.h"
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -9,11 +10,6 @@
 namespace covnoise::statistics {
 
 using Record = c10::intrusive_ptr<LayerRecord>;
-
-/// A tensor that may be absent, as autograd functions take it (c10::optional or std::optional, by LibTorch's version).
-using OptionalTensor = torch::autograd::optional_variable_list::value_type;
-
-OptionalTensor if_defined(const at::Tensor& tensor);
 
 /// Whether a forward pass of this layer now has to go through its autograd function.
 bool wanted(const AccountedLayer& layer);
@@ -31,9 +27,6 @@ void add_to(at::Tensor& sum, const at::Tensor& value);
 /// Consecutive examples whose contributions are summed before squaring: 1, or the ghost batch, which must divide
 /// `examples`.
 std::int64_t examples_per_group(const Request& request, std::int64_t examples);
-
-/// Sum over groups of squared sums over the group's examples: [M, n] -> [n].
-at::Tensor sum_of_squares(const at::Tensor& per_example, std::int64_t examples_per_group);
 
 /// Adds to the record the Gram matrix [M, M] and the fourth powers of vectors of `size` elements that `rows(begin,
 /// end)` computes for a range of examples as [end - begin, size]: two blocks of examples at a time are in memory.

@@ -11,6 +11,7 @@
 #include <cmath>
 
 namespace covnoise {
+
 Collector::Collector(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options)
     : module_(module), forward_(std::move(forward)), parameters_(parameters), options_(std::move(options)) {}
 

@@ -1,5 +1,7 @@
 #include "covnoise/ops/convolution.h"
 
+#include "ops/optional_tensor.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
@@ -7,7 +9,7 @@
 namespace covnoise {
 namespace {
 
-at::Tensor convolution_cpu(const at::Tensor& x, const at::Tensor& weight, const c10::optional<at::Tensor>& bias,
+at::Tensor convolution_cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                            at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
                            std::int64_t groups) {
   return at::conv2d(x, weight, bias, stride, padding, dilation, groups);
@@ -28,8 +30,7 @@ at::Tensor convolution(const at::Tensor& x, const at::Tensor& weight, const at::
                        const ConvolutionGeometry& geometry) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("covnoise::convolution", "").typed<decltype(convolution_cpu)>();
-  const auto shift = bias.defined() ? c10::optional<at::Tensor>(bias) : c10::optional<at::Tensor>();
-  return op.call(x, weight, shift, geometry.stride, geometry.padding, geometry.dilation, geometry.groups);
+  return op.call(x, weight, if_defined(bias), geometry.stride, geometry.padding, geometry.dilation, geometry.groups);
 }
 
 std::tuple<at::Tensor, at::Tensor> convolution_gradients(const at::Tensor& dz, const at::Tensor& x,

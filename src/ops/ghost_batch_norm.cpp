@@ -1,6 +1,8 @@
 #include "covnoise/ops/ghost_batch_norm.h"
 
 #include "ops/ghost_batch_norm_kernel.h"
+#include "ops/group_squares.h"
+#include "ops/optional_tensor.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -14,7 +16,6 @@
 namespace covnoise {
 namespace {
 
-using OptionalTensor = c10::optional<at::Tensor>;
 using Normalised = std::tuple<at::Tensor, at::Tensor>;
 using Tensors3 = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
@@ -155,17 +156,6 @@ Tensors3 backward_by_example(const at::Tensor& dy_any, const at::Tensor& x_any, 
   return {dx, dweight, dbias};
 }
 
-/// Adds the sum over groups of squared sums over the group's examples.
-void add_squares(const OptionalTensor& squares, const at::Tensor& by_example, std::int64_t examples_per_group) {
-  if (!squares.has_value()) return;
-  TORCH_CHECK(examples_per_group > 0 && by_example.size(0) % examples_per_group == 0,
-              "ghost batch normalisation: ", by_example.size(0), " examples are not a whole number of groups of ",
-              examples_per_group);
-  const auto groups =
-      examples_per_group == 1 ? by_example : by_example.view({-1, examples_per_group, by_example.size(1)}).sum(1);
-  at::Tensor(*squares).add_(groups.pow(2).sum(0));
-}
-
 Gradients backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalTensor& y, const at::Tensor& weight,
                        const at::Tensor& statistics, std::int64_t ghost_batch, bool relu, bool residual,
                        const OptionalTensor& weight_squares, const OptionalTensor& bias_squares,
@@ -173,13 +163,9 @@ Gradients backward_cpu(const at::Tensor& dy, const at::Tensor& x, const Optional
   TORCH_CHECK(!relu || y.has_value(), "the backward of ghost batch normalisation with a ReLU needs its output");
   const auto d = relu ? at::threshold_backward(dy, *y, 0) : dy;
   const auto [dx, dweight, dbias] = backward_by_example(d, x, weight, statistics, ghost_batch);
-  add_squares(weight_squares, dweight, examples_per_group);
-  add_squares(bias_squares, dbias, examples_per_group);
+  if (weight_squares.has_value()) weight_squares->add_(group_squares(dweight, examples_per_group));
+  if (bias_squares.has_value()) bias_squares->add_(group_squares(dbias, examples_per_group));
   return {dx, !residual ? at::Tensor() : relu ? d : d.clone(), dweight.sum(0), dbias.sum(0)};
-}
-
-OptionalTensor if_defined(const at::Tensor& tensor) {
-  return tensor.defined() ? OptionalTensor(tensor) : OptionalTensor();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "covnoise/ops/sgd_update.h"
 
 #include "covnoise/ops/random.h"
+#include "ops/optional_tensor.h"
 #include "ops/random_kernel.h"
 
 #include <ATen/ATen.h>
@@ -14,8 +15,6 @@
 
 namespace covnoise {
 namespace {
-
-using OptionalTensor = c10::optional<at::Tensor>;
 
 constexpr std::int64_t kGrain = 1 << 15, kNoiseChunk = 4096;  // the latter a multiple of 4, for the stream's blocks
 
@@ -102,10 +101,6 @@ void update_cpu(at::Tensor values, const at::Tensor& gradient, at::Tensor moment
   });
 }
 
-OptionalTensor if_there(const at::Tensor& tensor) {
-  return tensor.defined() ? OptionalTensor(tensor) : OptionalTensor();
-}
-
 }  // namespace
 
 at::Tensor StepNoise::tensor() const {
@@ -121,9 +116,9 @@ void sgd_update(at::Tensor& values, const at::Tensor& gradient, at::Tensor& mome
       c10::Dispatcher::singleton().findSchemaOrThrow("covnoise::sgd_update", "").typed<decltype(update_cpu)>();
   TORCH_CHECK(!noise.variance.defined() || noise.stream.purpose == Purpose::kNoise,
               "noise by its variance is drawn from a stream for noise");
-  op.call(values, gradient, momentum, if_there(noise.values), if_there(noise.variance), noise.scale,
+  op.call(values, gradient, momentum, if_defined(noise.values), if_defined(noise.variance), noise.scale,
           static_cast<std::int64_t>(noise.stream.seed), noise.stream.step, update.lr, update.momentum,
-          update.weight_decay, if_there(update.clip), update.nesterov, update.noise_in_gradient);
+          update.weight_decay, if_defined(update.clip), update.nesterov, update.noise_in_gradient);
 }
 
 TORCH_LIBRARY_FRAGMENT(covnoise, m) {

@@ -1,5 +1,6 @@
 #include "covnoise/ops/weight_gradient.h"
 
+#include "ops/group_squares.h"
 #include "ops/weight_gradient_cpu.h"
 
 #include <ATen/ATen.h>
@@ -108,12 +109,10 @@ at::Tensor bias_cpu(const at::Tensor& dz, at::Tensor& squares, std::int64_t exam
   TORCH_CHECK(examples_per_group > 0 && dz.size(0) % examples_per_group == 0, "bias gradient: ", dz.size(0),
               " examples are not a whole number of groups of ", examples_per_group);
   const auto by_example = dz.dim() == 2 ? dz : dz.sum({2, 3});
-  if (spatial) {
-    squares.add_(dz.dim() == 2 ? dz.pow(2).sum(0) : dz.pow(2).sum({0, 2, 3}));
+  if (!spatial) {
+    squares.add_(group_squares(by_example, examples_per_group));
   } else {
-    const auto groups =
-        examples_per_group == 1 ? by_example : by_example.reshape({-1, examples_per_group, dz.size(1)}).sum(1);
-    squares.add_(groups.pow(2).sum(0));
+    squares.add_(dz.dim() == 2 ? dz.pow(2).sum(0) : dz.pow(2).sum({0, 2, 3}));
   }
   return by_example.sum(0);
 }

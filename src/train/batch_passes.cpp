@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace covnoise {
 
@@ -17,20 +18,11 @@ PassedBatch BatchPasses::finish() {
   return result;
 }
 
-PassedBatch BatchPasses::pass(const Loader& loader, const at::Tensor& indices, std::int64_t epoch) {
-  const std::int64_t batch = indices.size(0);
+template <class Slice>
+PassedBatch BatchPasses::pass(std::int64_t batch, const Slice& slice) {
   for (std::int64_t first = 0; first < batch; first += micro_batch_) {
-    const auto slice = indices.narrow(0, first, std::min(micro_batch_, batch - first));
-    collector_.add(loader.images(slice, epoch), loader.labels(slice));
-  }
-  return finish();
-}
-
-PassedBatch BatchPasses::pass(const at::Tensor& images, const at::Tensor& labels) {
-  const std::int64_t batch = images.size(0);
-  for (std::int64_t first = 0; first < batch; first += micro_batch_) {
-    const std::int64_t n = std::min(micro_batch_, batch - first);
-    collector_.add(images.narrow(0, first, n), labels.narrow(0, first, n));
+    const auto [images, labels] = slice(first, std::min(micro_batch_, batch - first));
+    collector_.add(images, labels);
   }
   return finish();
 }
@@ -45,21 +37,32 @@ BatchPasses::Kind* BatchPasses::find(const Needs& needs, std::int64_t batch) {
 const PassedBatch& BatchPasses::run(const Needs& needs, const Loader& loader, const at::Tensor& indices,
                                     std::int64_t epoch) {
   const bool captured = loader.device().is_cuda() && !needs.kronecker;  // factors are new tensors each time
-  if (!captured) return last_ = pass(loader, indices, epoch);
-  Kind* kind = find(needs, indices.size(0));
+  const std::int64_t batch = indices.size(0);
+  if (!captured) {
+    return last_ = pass(batch, [&](std::int64_t first, std::int64_t n) {
+             const auto slice = indices.narrow(0, first, n);
+             return std::pair(loader.images(slice, epoch), loader.labels(slice));
+           });
+  }
+  Kind* kind = find(needs, batch);
+  const auto pass_kind = [&] {
+    return pass(batch, [&](std::int64_t first, std::int64_t n) {
+      return std::pair(kind->images.narrow(0, first, n), kind->labels.narrow(0, first, n));
+    });
+  };
   if (!kind) {
     kinds_.push_back(std::make_unique<Kind>());
     kind = kinds_.back().get();
     kind->needs = needs;
     kind->images = loader.images(indices, epoch);
     kind->labels = loader.labels(indices);
-    return kind->result = pass(kind->images, kind->labels);
+    return kind->result = pass_kind();
   }
   kind->images.copy_(loader.images(indices, epoch));
   kind->labels.copy_(loader.labels(indices));
   if (!kind->graph) {
     const auto other = std::find_if(kinds_.begin(), kinds_.end(), [](const auto& k) { return k->graph != nullptr; });
-    kind->graph = std::make_unique<CapturedWork>([&] { kind->result = pass(kind->images, kind->labels); },
+    kind->graph = std::make_unique<CapturedWork>([&] { kind->result = pass_kind(); },
                                                  other != kinds_.end() ? (*other)->graph.get() : nullptr);
   }
   kind->graph->replay();

@@ -34,8 +34,9 @@ class BatchPasses {
     PassedBatch result;
     std::unique_ptr<CapturedWork> graph;
   };
-  PassedBatch pass(const Loader& loader, const at::Tensor& indices, std::int64_t epoch);
-  PassedBatch pass(const at::Tensor& images, const at::Tensor& labels);
+  /// slice(first, n) gives images and labels of a micro-batch.
+  template <class Slice>
+  PassedBatch pass(std::int64_t batch, const Slice& slice);
   PassedBatch finish();
   Kind* find(const Needs& needs, std::int64_t batch);
 

@@ -155,13 +155,11 @@ void TrainingRun::one_step(MetricsWriter* metrics) {
   ++progress_.step;
   training_images_ += batch;
   // A GPU goes on with the next step meanwhile, unless somebody wants to see something.
-  if (logged || device_.is_cpu() || place + 1 == steps || (!exchange && options_.stop_requested())) {
-    const auto last = collect(metrics);
-    training_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
-    if (logged && metrics) log_step(last, *metrics);
-    return;
-  }
+  StepResult last;
+  if (logged || device_.is_cpu() || place + 1 == steps || (!exchange && options_.stop_requested()))
+    last = collect(metrics);
   training_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  if (logged && metrics) log_step(last, *metrics);
 }
 
 StepResult TrainingRun::collect(MetricsWriter* metrics) {

@@ -1,8 +1,7 @@
 #include "covnoise/report/page.h"
 
 #include "report_folders.h"
-#include "support/process.h"
-#include "support/temporary_folder.h"
+#include "support/program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using covnoise::testing::make_run;
 using covnoise::testing::Process;
+using covnoise::testing::ProgramFixture;
 using covnoise::testing::run_config;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -33,8 +33,10 @@ std::string program(const std::vector<std::string>& names) {
   return "";
 }
 
-class ReportPage : public ::testing::Test {
+class ReportPage : public ProgramFixture {
  protected:
+  ReportPage() : ProgramFixture({"report"}) {}
+
   /// What page_check.mjs expects. The name of the data would end a script element if it were not escaped.
   void make_folders() {
     const auto make = [&](const std::string& regime, std::uint64_t seed, std::int64_t epochs, double accuracy) {
@@ -54,20 +56,6 @@ class ReportPage : public ::testing::Test {
         R"({"item":"table2","title":"Table 2 <b>","claim":"c","tables":[{"title":"","header":["network"],)"
         R"("rows":[["MNIST, MLP </td>"]]}],"notes":["A note"]})");
   }
-  std::pair<int, std::string> report(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {COVNOISE_PROGRAM, "report"});
-    Process process(arguments, folder_ / "log");
-    const int code = process.wait();
-    return {code, process.output()};
-  }
-  void expect_one_line(const std::vector<std::string>& arguments, const std::string& message) {
-    const auto [code, output] = report(arguments);
-    EXPECT_NE(code, 0);
-    EXPECT_THAT(output, HasSubstr(message));
-    EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
-  }
-
-  covnoise::testing::TemporaryFolder folder_;
 };
 
 TEST_F(ReportPage, DataNeverHoldsMarkup) {
@@ -105,7 +93,7 @@ TEST_F(ReportPage, WorksInABrowser) {
   if (node.empty() || browser.empty()) GTEST_SKIP() << "no node or no Chromium; script/bootstrap installs them";
   make_folders();
   const std::string page = (folder_ / "a page.html").string();
-  const auto [code, output] = report({(folder_ / "runs").string(), "--out", page});
+  const auto [code, output] = run({(folder_ / "runs").string(), "--out", page});
   ASSERT_EQ(code, 0) << output;
   EXPECT_THAT(output, HasSubstr("5 runs in 2 groups, 1 figures"));
   Process check({node, COVNOISE_SOURCE_DIR "/tests/report/page_check.mjs", browser, page}, folder_ / "check");

@@ -1,6 +1,5 @@
 #include "covnoise/plot/figure.h"
-#include "support/process.h"
-#include "support/temporary_folder.h"
+#include "support/program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,15 +10,8 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class AnalyzeCommand : public ::testing::Test {
+class AnalyzeCommand : public testing::ProgramFixture {
  protected:
-  std::pair<int, std::string> run(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), COVNOISE_PROGRAM);
-    testing::Process process(arguments, folder_ / "log");
-    const int code = process.wait();
-    return {code, process.output()};
-  }
-
   /// A network after four steps, with snapshots at 0, 2 and 4.
   std::string trained(const std::string& model, const std::string& seed = "0") {
     const std::string out = (folder_ / (model + seed)).string();
@@ -39,13 +31,6 @@ class AnalyzeCommand : public ::testing::Test {
       EXPECT_GT(fs::exists(folder / file) ? fs::file_size(folder / file) : 0, 100u) << file;
       EXPECT_THAT(output, HasSubstr(file));
     }
-  }
-
-  void expect_one_line(const std::vector<std::string>& arguments, const std::string& message) {
-    const auto [code, output] = run(arguments);
-    EXPECT_NE(code, 0);
-    EXPECT_THAT(output, HasSubstr(message));
-    EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
   }
 
   testing::TemporaryFolder holder_;

@@ -1,6 +1,5 @@
 #include "covnoise/core/file.h"
-#include "support/process.h"
-#include "support/temporary_folder.h"
+#include "support/program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,21 +12,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class PaperCommand : public ::testing::Test {
+class PaperCommand : public testing::ProgramFixture {
  protected:
-  std::pair<int, std::string> run(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {COVNOISE_PROGRAM, "paper"});
-    testing::Process process(arguments, folder_ / "log");
-    const int code = process.wait();
-    return {code, process.output()};
-  }
-  void expect_one_line(const std::vector<std::string>& arguments, const std::string& message) {
-    const auto [code, output] = run(arguments);
-    EXPECT_NE(code, 0);
-    EXPECT_THAT(output, HasSubstr(message));
-    EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
-  }
-  testing::TemporaryFolder folder_;
+  PaperCommand() : ProgramFixture({"paper"}) {}
 };
 
 TEST_F(PaperCommand, PlansAnItem) {
@@ -35,7 +22,7 @@ TEST_F(PaperCommand, PlansAnItem) {
   EXPECT_EQ(code, 0);
   EXPECT_THAT(output, HasSubstr("10 runs"));
   EXPECT_THAT(output, HasSubstr("cifar10-vgg16/lb-diag-match-s1"));
-  EXPECT_THAT(run({"fig4", "--dry-run"}).second, HasSubstr("no training"));
+  EXPECT_THAT(run({"fig4", "--dry-run"}).output, HasSubstr("no training"));
 }
 
 TEST_F(PaperCommand, RefusesInOneLine) {
@@ -59,14 +46,14 @@ TEST_F(PaperCommand, FillsADocumentBetweenItsMarkers) {
                     "# By hand\n<!-- paper fig4 -->\nold\n<!-- end fig4 -->\nBy hand, too.\n<!-- paper table2 -->\n"
                     "<!-- end table2 -->\n");
   const std::vector<std::string> fill = {"docs", "--results", out + "/results", "--write", file};
-  ASSERT_EQ(run(fill).first, 0);
+  ASSERT_EQ(run(fill).code, 0);
   const std::string filled = read_file(file);
   EXPECT_THAT(filled, HasSubstr("# By hand\n<!-- paper fig4 -->\n### Figure 4"));
   EXPECT_THAT(filled, HasSubstr("<!-- end fig4 -->\nBy hand, too.\n"));
   EXPECT_THAT(filled, HasSubstr("(../out/results/fig4/fig4.svg)"));
   EXPECT_THAT(filled, HasSubstr("Not run yet."));
   EXPECT_THAT(filled, Not(HasSubstr("old")));
-  EXPECT_THAT(run(fill).second, HasSubstr("nothing changed"));
+  EXPECT_THAT(run(fill).output, HasSubstr("nothing changed"));
 }
 
 }  // namespace

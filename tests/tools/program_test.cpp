@@ -1,8 +1,7 @@
 // The program as a user meets it: started as a process, judged by exit code, output and files.
+#include "support/program.h"
 #include "covnoise/core/sha256.h"
 #include "covnoise/train/metrics.h"
-#include "support/process.h"
-#include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,20 +16,8 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct Result {
-  int code;
-  std::string output;
-};
-
-class ProgramTest : public ::testing::Test {
+class ProgramTest : public testing::ProgramFixture {
  protected:
-  Result run(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), COVNOISE_PROGRAM);
-    testing::Process process(arguments, folder_ / "log");
-    const int code = process.wait();
-    return {code, process.output()};
-  }
-
   /// A run of a few seconds: 3 epochs of 12 steps, a checkpoint each epoch, noise with a refresh of 7.
   std::vector<std::string> short_training(const fs::path& out) {
     return {"train",
@@ -59,8 +46,6 @@ class ProgramTest : public ::testing::Test {
             "--set",
             "train.log_every=1"};
   }
-
-  testing::TemporaryFolder folder_;
 };
 
 std::map<std::string, std::string> hashes(const fs::path& root) {

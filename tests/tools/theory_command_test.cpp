@@ -1,8 +1,7 @@
 #include "covnoise/core/csv.h"
 #include "covnoise/core/file.h"
 #include "covnoise/plot/figure.h"
-#include "support/process.h"
-#include "support/temporary_folder.h"
+#include "support/program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,22 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class TheoryCommand : public ::testing::Test {
+class TheoryCommand : public testing::ProgramFixture {
  protected:
-  /// Exit code and output of `covnoise theory ...`.
-  std::pair<int, std::string> run(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {COVNOISE_PROGRAM, "theory"});
-    testing::Process process(arguments, folder_ / "log");
-    const int code = process.wait();
-    return {code, process.output()};
-  }
-
-  void expect_one_line(const std::vector<std::string>& arguments, const std::string& message) {
-    const auto [code, output] = run(arguments);
-    EXPECT_NE(code, 0);
-    EXPECT_THAT(output, HasSubstr(message));
-    EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
-  }
+  TheoryCommand() : ProgramFixture({"theory"}) {}
 
   /// Files that are there, hold something, and are named in the output.
   void expect_files(const fs::path& out, std::vector<std::string> names, const std::string& output) {
@@ -42,8 +28,6 @@ class TheoryCommand : public ::testing::Test {
       EXPECT_THAT(output, HasSubstr((out / name).string()));
     }
   }
-
-  testing::TemporaryFolder folder_;
 };
 
 TEST_F(TheoryCommand, QuadraticWritesNumbersAndFigures) {
@@ -72,13 +56,13 @@ TEST_F(TheoryCommand, QuadraticTakesConstantStepsAndASpectrum) {
 TEST_F(TheoryCommand, RegressionAndStabilityWriteNumbersAndFigures) {
   const fs::path clouds = folder_ / "r", swaps = folder_ / "s";
   const auto regression = run({"regression", "--points", "50", "--start", "1,2", "--out", clouds.string()});
-  ASSERT_EQ(regression.first, 0) << regression.second;
-  expect_files(clouds, {"points.csv", "regression.json", "regression.svg", "regression.png"}, regression.second);
+  ASSERT_EQ(regression.code, 0) << regression.output;
+  expect_files(clouds, {"points.csv", "regression.json", "regression.svg", "regression.png"}, regression.output);
   const auto stability = run({"stability", "--examples", "20", "--dimension", "2", "--replacements", "2",
                               "--trajectories", "100", "--simulate-until", "2", "--out", swaps.string()});
-  ASSERT_EQ(stability.first, 0) << stability.second;
+  ASSERT_EQ(stability.code, 0) << stability.output;
   expect_files(swaps, {"curves.csv", "simulated.csv", "scaled.csv", "stability.json", "stability.svg", "stability.png"},
-               stability.second);
+               stability.output);
 }
 
 /// The numbers of a table, words left out.
@@ -103,7 +87,7 @@ TEST_F(TheoryCommand, SameSeedGivesTheSameNumbers) {
   const auto simulated = [&](const std::string& threads, const std::string& name) {
     const auto result = run({"quadratic", "--dimension", "5", "--trajectories", "700", "--iterations", "10",
                              "--horizon", "100", "--threads", threads, "--out", (folder_ / name).string()});
-    EXPECT_EQ(result.first, 0) << result.second;
+    EXPECT_EQ(result.code, 0) << result.output;
     return read_file(folder_ / name / "simulated.csv");
   };
   const std::string two = simulated("2", "a");
