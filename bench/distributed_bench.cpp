@@ -14,7 +14,8 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include "covnoise/ops/ghost_batch_norm.h"
 
 #include <benchmark/benchmark.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "support/alternate.h"
 #include "support/run_benchmarks.h"

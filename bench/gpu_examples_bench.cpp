@@ -7,7 +7,7 @@
 #include "covnoise/noise/collector.h"
 #include "covnoise/ops/device.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 #include "covnoise/train/defaults.h"
 #include "train/training_run.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

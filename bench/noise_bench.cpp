@@ -9,7 +9,7 @@
 #include "covnoise/train/sgd.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <CLI/CLI.hpp>
 
 #include <sys/resource.h>

@@ -48,7 +48,7 @@ add_library(covnoise_private_dependencies INTERFACE)
 target_include_directories(covnoise_private_dependencies SYSTEM INTERFACE ${TOMLPP_INCLUDE})
 target_link_libraries(covnoise_private_dependencies INTERFACE
   Threads::Threads ZLIB::ZLIB PNG::PNG CURL::libcurl OpenSSL::Crypto CLI11::CLI11 nlohmann_json::nlohmann_json
-  fmt::fmt-header-only)
+  fmt::fmt)
 if(JPEG_FOUND)
   target_link_libraries(covnoise_private_dependencies INTERFACE JPEG::JPEG)
   target_compile_definitions(covnoise_private_dependencies INTERFACE COVNOISE_HAS_JPEG)

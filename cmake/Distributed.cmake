@@ -1,7 +1,5 @@
 # c10d's back ends are classes whose headers want those of Gloo (libgloo-dev) and NCCL (nccl.h; the PyTorch wheel's is in
 # nvidia/nccl). One file includes them; a build without them trains in one process and says so when asked for more.
-file(GLOB DISTRIBUTED_SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/src/distributed/*.cpp)
-set_source_files_properties(${DISTRIBUTED_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 set(DISTRIBUTED_DEFINITIONS "")
 set(DISTRIBUTED_INCLUDES "")
 find_path(GLOO_INCLUDE gloo/context.h)
@@ -21,5 +19,6 @@ if(COVNOISE_HAS_CUDA)
   endif()
 endif()
 set_source_files_properties(src/distributed/process_group.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+                            SKIP_UNITY_BUILD_INCLUSION ON
                             COMPILE_DEFINITIONS "${DISTRIBUTED_DEFINITIONS}"
                             INCLUDE_DIRECTORIES "${DISTRIBUTED_INCLUDES}")

@@ -7,9 +7,6 @@
 #include <torch/autograd.h>
 #include <torch/library.h>
 #include <torch/nn/module.h>
-#include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 
 #include <cstdint>

@@ -4,7 +4,8 @@
 #include "covnoise/nn/linear.h"
 #include "support/device.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <functional>
 #include <ostream>

@@ -4,6 +4,7 @@
 #include "covnoise/nn/initialize.h"
 
 #include <gtest/gtest.h>
+#include <torch/nn/modules/container/sequential.h>
 
 namespace covnoise::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include "covnoise/nn/linear.h"
 #include "support/device.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <functional>
 #include <memory>

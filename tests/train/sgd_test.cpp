@@ -3,6 +3,7 @@
 #include "support/small_networks.h"
 
 #include <gtest/gtest.h>
+#include <torch/optim/sgd.h>
 
 namespace covnoise {
 namespace {
