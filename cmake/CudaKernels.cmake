@@ -16,8 +16,12 @@ file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/cuda)
 foreach(source ${CUDA_SOURCES})
   get_filename_component(name ${source} NAME)
   set(object ${CMAKE_CURRENT_BINARY_DIR}/cuda/${name}.o)
+  set(target -arch=sm_90)
+  if(name MATCHES "^wide_")  # products of warpgroups are Hopper's alone
+    set(target -gencode=arch=compute_90a,code=sm_90a)
+  endif()
   add_custom_command(OUTPUT ${object}
-                     COMMAND ${COVNOISE_NVCC} -std=c++17 -O3 -arch=sm_90 --split-compile=0 -Xcompiler=-fPIC
+                     COMMAND ${COVNOISE_NVCC} -std=c++17 -O3 ${target} --split-compile=0 -Xcompiler=-fPIC
                              -I${CMAKE_CURRENT_SOURCE_DIR}/src -I${CMAKE_CURRENT_SOURCE_DIR}/include -MD -MF ${object}.d
                              -c ${source} -o ${object}
                      DEPENDS ${source} DEPFILE ${object}.d COMMENT "nvcc ${name}" VERBATIM)

@@ -155,7 +155,9 @@ void check_weight_gradient(Checker& checker, bool small) {
     for (const Convolution& shape :
          {conv(n, 32, 3, 16, 3), conv(n, 32, 16, 32, 3, 2), conv(n, 16, 32, 32, 3), conv(n, 16, 32, 64, 3, 2),
           conv(n, 8, 64, 64, 3), conv(n, 4, 128, 192, 3), conv(n, 2, 128, 128, 3), conv(n, 28, 1, 20, 5, 1, 0),
-          conv(n, 40, 24, 16, 3), conv(130, 1, 100, 70, 1, 1, 0), conv(n, 7, 96, 32, 1, 2)})
+          conv(n, 40, 24, 16, 3), conv(130, 1, 100, 70, 1, 1, 0), conv(n, 7, 96, 32, 1, 2), conv(n, 8, 64, 128, 3),
+          conv(8, 4, 128, 192, 3), conv(32, 2, 256, 128, 3), conv(2, 16, 64, 64, 3), conv(2, 32, 64, 136, 3),
+          conv(2, 28, 64, 64, 5, 1, 0), conv(256, 1, 784, 512, 1, 1, 0)})
       shapes.push_back(shape);
   Convolution grouped = conv(n, 6, 8, 12, 3);
   grouped.groups = 4, grouped.dilation_width = 2, grouped.padding_width = 2;
@@ -190,8 +192,9 @@ void time_weight_gradient(int n) {
     for (const auto& shape : {conv(n, 16, 32, 32, 3), conv(n, 8, 64, 64, 3)})
       time_one(shape, bf16, S::kGroups, 1, ("exact, stage " + std::to_string(kilobytes) + "K").c_str(),
                kilobytes << 10);
-  for (const Convolution& shape : {conv(n, 8, 256, 256, 3), conv(n, 4, 512, 512, 3), conv(n, 2, 512, 512, 3),
-                                   conv(n, 28, 1, 20, 5, 1, 0), conv(n, 12, 20, 50, 5, 1, 0)}) {
+  for (const Convolution& shape :
+       {conv(n, 32, 64, 64, 3), conv(n, 16, 64, 128, 3), conv(n, 16, 128, 128, 3), conv(n, 8, 256, 256, 3),
+        conv(n, 4, 512, 512, 3), conv(n, 2, 512, 512, 3), conv(n, 28, 1, 20, 5, 1, 0), conv(n, 12, 20, 50, 5, 1, 0)}) {
     time_one(shape, bf16, S::kNone, 1, "bf16 plain");
     time_one(shape, bf16, S::kGroups, 128, "bf16 ghost");
     time_one(shape, bf16, S::kGroups, 1, "bf16 exact");
@@ -201,7 +204,8 @@ void time_weight_gradient(int n) {
     time_one(shape, Scalar::kFloat32, S::kGroups, 1, "tf32 exact");
     time_one(shape, Scalar::kFloat32, S::kGroups, 1, "fp32 exact", 0, true);
   }
-  for (const Convolution& shape : {linear_shape(n, 2048, 2048), linear_shape(n, 784, 512), linear_shape(n, 64, 10)}) {
+  for (const Convolution& shape :
+       {linear_shape(n, 2048, 2048), linear_shape(n, 784, 512), linear_shape(n, 512, 512), linear_shape(n, 64, 10)}) {
     time_one(shape, bf16, S::kNone, 1, "linear plain");
     time_one(shape, bf16, S::kSpatial, 1, "linear exact");
     time_one(shape, bf16, S::kGroups, 128, "linear ghost");

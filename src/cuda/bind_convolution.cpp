@@ -3,6 +3,7 @@
 #include "cuda/double_precision.h"
 #include "cuda/narrow_conv.h"
 #include "cuda/partial_sums.h"
+#include "cuda/wide_weight_gradient.h"
 #include "ops/group_squares.h"
 
 #include <ATen/Context.h>
@@ -98,17 +99,21 @@ at::Tensor input_gradient(const at::Tensor& dz, const at::Tensor& x, const at::T
                                            g.padding, g.dilation, false, {0, 0}, g.groups, {true, false, false})));
 }
 
-/// Gradient [O, C / groups, kh, kw] in float32; squares are added where they are wanted.
-at::Tensor weight_gradient_by_kernel(const at::Tensor& x, const at::Tensor& dz, at::IntArrayRef weight_sizes,
-                                     const Geometry& g, GradientSquares squares_of, std::int64_t examples_per_group,
-                                     float* squares) {
+WeightGradient weight_gradient_call(const at::Tensor& x, const at::Tensor& dz, const Convolution& shape,
+                                    GradientSquares squares_of, std::int64_t examples_per_group) {
   WeightGradient call;
-  call.shape = shape_of(x, weight_sizes, g);
+  call.shape = shape;
   call.scalar = scalar_of(x);
   call.precise = !at::globalContext().allowTF32CuDNN();
   call.squares_of = squares_of;
   call.examples_per_group = static_cast<int>(examples_per_group);
   call.x = x.data_ptr(), call.dz = dz.data_ptr();
+  return call;
+}
+
+/// Gradient of these sizes in float32; squares are added where they are wanted.
+at::Tensor weight_gradient_by_kernel(WeightGradient call, const at::Tensor& x, at::IntArrayRef weight_sizes,
+                                     float* squares) {
   auto gradient = at::zeros(weight_sizes, x.options().dtype(at::kFloat).memory_format(at::MemoryFormat::Contiguous));
   call.gradient = gradient.data_ptr<float>(), call.squares = squares;
   const auto space = workspace(weight_gradient_workspace(call), x);
@@ -123,7 +128,9 @@ bool ours_is_faster(const at::Tensor& x, const at::Tensor& weight) {
 
 at::Tensor weight_gradient_of(const at::Tensor& dz, const at::Tensor& x, const at::Tensor& weight, const Geometry& g) {
   if (ours_is_faster(x, weight))
-    return weight_gradient_by_kernel(x, dz, weight.sizes(), g, GradientSquares::kNone, 1, nullptr);
+    return weight_gradient_by_kernel(
+        weight_gradient_call(x, dz, shape_of(x, weight.sizes(), g), GradientSquares::kNone, 1), x, weight.sizes(),
+        nullptr);
   const auto result = at::convolution_backward(dz, x, library_weight(weight, x), at::OptionalIntArrayRef{}, g.stride,
                                                g.padding, g.dilation, false, {0, 0}, g.groups, {false, true, false});
   return std::get<1>(result).to(weight.scalar_type()).contiguous();
@@ -147,10 +154,11 @@ at::Tensor convolution_squares(const at::Tensor& x_any, const at::Tensor& dz_any
   if (x_any.scalar_type() == at::kDouble)
     return double_precision::weight_gradient_squares(x_any, dz_any, squares, weight_sizes,
                                                      {stride, padding, dilation, groups}, examples_per_group, spatial);
-  return weight_gradient_by_kernel(channels_last(x_any), channels_last(dz_any), weight_sizes,
-                                   {stride, padding, dilation, groups},
-                                   spatial ? GradientSquares::kSpatial : GradientSquares::kGroups, examples_per_group,
-                                   added_to(squares, c10::multiply_integers(weight_sizes)));
+  const auto x = channels_last(x_any), dz = channels_last(dz_any);
+  return weight_gradient_by_kernel(
+      weight_gradient_call(x, dz, shape_of(x, weight_sizes, {stride, padding, dilation, groups}),
+                           spatial ? GradientSquares::kSpatial : GradientSquares::kGroups, examples_per_group),
+      x, weight_sizes, added_to(squares, c10::multiply_integers(weight_sizes)));
 }
 
 /// In float32, of operands in any precision.
@@ -161,7 +169,8 @@ at::Tensor linear_gradient(const at::Tensor& a, const at::Tensor& dz) {
 
 constexpr std::int64_t kGroupBytes = 16 << 20;  // of gradients by group at a time
 
-/// By the library's products: of all examples and of their squares; or of each group, some groups at a time.
+/// By the library's products: of all examples and of their squares; or of each group, some groups at a time, where
+/// the layer is none for the wide kernel.
 at::Tensor linear_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares,
                           std::int64_t examples_per_group) {
   const c10::cuda::CUDAGuard guard(a.device());
@@ -172,6 +181,13 @@ at::Tensor linear_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor&
   if (group == 1) {
     sums.add_(linear_gradient(a.square(), dz.square()));
     return linear_gradient(a, dz);
+  }
+  if (a.scalar_type() == at::kBFloat16 && a.is_contiguous() && dz.is_contiguous()) {
+    const auto call = weight_gradient_call(
+        a, dz, linear_shape(static_cast<int>(examples), static_cast<int>(inputs), static_cast<int>(outputs)),
+        GradientSquares::kGroups, group);
+    if (WideWeightGradient::takes(call))
+      return weight_gradient_by_kernel(call, a, {outputs, inputs}, added_to(squares, outputs * inputs));
   }
   auto gradient = at::zeros({outputs, inputs}, squares.options());
   const std::int64_t bytes = outputs * inputs * squares.element_size(), groups = examples / group;

@@ -3,10 +3,11 @@
 #include "cuda/conv_weight_gradient_general.cuh"
 #include "cuda/conv_weight_gradient_tiles.cuh"
 #include "cuda/partial_sums.h"
+#include "cuda/parts.h"
 #include "cuda/tensor_map.h"
+#include "cuda/wide_weight_gradient.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 namespace covnoise::cuda {
@@ -84,20 +85,6 @@ int default_budget(const Compiled& tile) {
   if (tile.element_bytes == 2 && side == 32 && tile.threads == 384) return 108 * 1024;
   const int kilobytes = side == 16 ? 28 : side == 32 ? 44 : tile.kernel_rows > 1 ? 88 : 50;
   return kilobytes * 1024 * (tile.element_bytes == 4 ? 3 : 2) / 2;
-}
-
-/// The number of parts, up to `most`, that finishes first: `items` in each part one after another, parts * tiles blocks
-/// on `slots` places. More parts cost a little each.
-int choose_parts(long long items, int most, long long tiles, int slots) {
-  int best = 1;
-  double best_cost = 1e300;
-  for (int parts = 1; parts <= most; ++parts) {
-    if (parts > 1 && parts * tiles > 4LL * slots) break;
-    const double waves = std::ceil(static_cast<double>(parts * tiles) / slots);
-    const double cost = waves * (std::ceil(static_cast<double>(items) / parts) + 0.2);
-    if (cost < best_cost * 0.995) best = parts, best_cost = cost;
-  }
-  return best;
 }
 
 struct Plan {
@@ -216,12 +203,14 @@ void check_call(const WeightGradient& call) {
 
 std::size_t weight_gradient_workspace(const WeightGradient& call) {
   check_call(call);
+  if (WideWeightGradient::takes(call)) return WideWeightGradient::workspace(call);
   const WeightGradient flat = folded(call);
   return make_plan(flat).floats(flat.shape) * sizeof(float);
 }
 
 void weight_gradient(const WeightGradient& given, cudaStream_t stream) {
   check_call(given);
+  if (WideWeightGradient::takes(given)) return WideWeightGradient::run(given, stream);
   const WeightGradient call = folded(given);
   const Convolution& c = call.shape;
   Plan plan = make_plan(call);

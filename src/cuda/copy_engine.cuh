@@ -6,8 +6,11 @@
 // The copy engine: one thread asks for a whole box of a tensor, a barrier in shared memory counts its bytes.
 namespace covnoise::cuda {
 
-__device__ inline void init_barrier(std::uint32_t barrier) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
+__device__ inline void init_barrier(std::uint32_t barrier, int arrivals = 1) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+__device__ inline void arrive(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 /// After init_barrier, and after ordinary writes to memory that the copy engine writes next.
 __device__ inline void fence_copy_engine() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }

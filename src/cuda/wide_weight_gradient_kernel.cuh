@@ -1,0 +1,315 @@
+#pragma once
+#include "cuda/copy_engine.cuh"
+#include "cuda/types.h"
+#include "cuda/warpgroup.cuh"
+
+// The kernel of wide_weight_gradient.h. As a product: rows are outputs, columns are input channels, once for each
+// kernel offset; the sum runs over positions. A chunk is 64 positions: a box of dz for 64 outputs, and for a kernel
+// offset and 64 channels the box of x that lies shifted by the offset. The copy engine puts zeros where a box leaves
+// the image, so images of any size up to 64 columns fit: beside and below them dz is 0.
+//
+// A block has two warpgroups that multiply and one that asks for copies and leaves them its registers. Each of the two
+// has 64 outputs and two column blocks, of 64 channels at one kernel offset.
+namespace covnoise::cuda::wide {
+
+constexpr int kSide = 64;  // positions, channels and outputs of a box
+constexpr int kBoxBytes = kSide * kSide * 2;
+constexpr int kSums = 64;  // of a thread
+constexpr int kWorkers = 256, kThreads = kWorkers + 128;
+constexpr int kTileSums = kWorkers * kSums;
+
+struct Work {
+  int outputs, channels, kernel_width, offsets;  // offsets: of the kernel, kernel_height * kernel_width
+  int padding_height, padding_width;
+  int channel_blocks, column_blocks, column_tiles;  // column_blocks = offsets * channel_blocks
+  int chunk_examples, chunk_rows, bands;            // bands of chunk_rows rows make an image
+  int units, chunks;                                // a unit: what is not split among blocks, so many chunks
+  int whole_tiles, parts;                           // tiles done by one block; blocks for each of the other tiles
+  int group_parts;                                  // > 0: so many parts make a group, which is squared in the end
+  float *gradient, *squares, *workspace;            // workspace: [other tile][part][sum, square][i][thread]
+  CUtensorMap x_map, dz_map;
+};
+
+/// What a block does: a tile of the weight over the units begin to end.
+struct Share {
+  int tile, part, begin, end;
+  __device__ explicit Share(const Work& w) {
+    const int other = static_cast<int>(blockIdx.x) - w.whole_tiles;
+    tile = static_cast<int>(blockIdx.x), part = -1, begin = 0, end = w.units;
+    if (other < 0) return;
+    const int tiles = (static_cast<int>(gridDim.x) - w.whole_tiles) / w.parts;
+    tile = w.whole_tiles + other % tiles;  // neighbours read the same examples at the same time
+    part = other / tiles;
+    begin = static_cast<int>(static_cast<long long>(part) * w.units / w.parts);
+    end = static_cast<int>(static_cast<long long>(part + 1) * w.units / w.parts);
+  }
+};
+
+/// kOutputBlocks of 64 outputs and 4 / kOutputBlocks column blocks for each block, kOutputBlocks blocks for each
+/// cluster.
+template <int kOutputBlocks>
+struct Layout {
+  static constexpr int kColumnBlocks = 4 / kOutputBlocks;
+  static constexpr int kBoxes = kOutputBlocks + kColumnBlocks;
+  static constexpr int kStageBytes = kBoxes * kBoxBytes;
+  static constexpr int kStages = (kMostShared - 2048) / kStageBytes;
+  static constexpr int kSharedBytes = kStages * kStageBytes + 16 * kStages + 1024;
+};
+
+/// The shared memory of a block: stages, then barriers that count what has arrived and what has been used.
+template <int kOutputBlocks>
+struct Stages {
+  using L = Layout<kOutputBlocks>;
+  std::uint32_t base;
+  __device__ std::uint32_t at(int index) const { return base + index * L::kStageBytes; }
+  __device__ std::uint32_t full(int index) const { return base + L::kStages * L::kStageBytes + 16 * index; }
+  __device__ std::uint32_t empty(int index) const { return full(index) + 8; }
+
+  __device__ void init() const {
+    if (threadIdx.x < L::kStages) {
+      init_barrier(full(threadIdx.x));
+      init_barrier(empty(threadIdx.x), kWorkers / 128);
+      fence_copy_engine();
+    }
+  }
+  /// This warpgroup has no more use for a stage.
+  __device__ void release(int index) const {
+    if (threadIdx.x % 128 == 0) arrive(empty(index));
+  }
+};
+
+/// A place in the ring of stages.
+template <int kStages>
+struct Place {
+  int index = 0;
+  std::uint32_t round = 0;
+  __device__ void advance() {
+    if (++index == kStages) index = 0, round ^= 1;
+  }
+};
+
+/// One box of every chunk: where it lies beside the chunk's first position.
+struct BoxSource {
+  const CUtensorMap* map;
+  int channel, column, row;
+
+  template <int kOutputBlocks>
+  __device__ static BoxSource of(const Work& w, const Share& share, int box) {
+    if (box < kOutputBlocks) return {&w.dz_map, (share.tile / w.column_tiles * kOutputBlocks + box) * kSide, 0, 0};
+    const int block = share.tile % w.column_tiles * (4 / kOutputBlocks) + box - kOutputBlocks;
+    const int offset = block / w.channel_blocks;
+    return {&w.x_map, block % w.channel_blocks * kSide, offset % w.kernel_width - w.padding_width,
+            offset / w.kernel_width - w.padding_height};
+  }
+};
+
+/// Asks for the boxes of one chunk after another. What a thread can ask for in a second would limit the kernel: each of
+/// four warps asks for a box or two, in a loop without divisions.
+template <int kOutputBlocks>
+__device__ void bring(const Work& w, const Share& share, const Stages<kOutputBlocks>& stages, int warp) {
+  using L = Layout<kOutputBlocks>;
+  const bool two = warp + 4 < L::kBoxes;
+  const auto one = BoxSource::of<kOutputBlocks>(w, share, warp);
+  const auto other = BoxSource::of<kOutputBlocks>(w, share, two ? warp + 4 : warp);
+  const int first = share.begin * w.chunks;
+  int example = first / w.bands * w.chunk_examples, band = first % w.bands, row = band * w.chunk_rows;
+  Place<L::kStages> place;
+  for (int left = (share.end - share.begin) * w.chunks; left > 0; --left, place.advance()) {
+    const std::uint32_t full = stages.full(place.index), target = stages.at(place.index) + warp * kBoxBytes;
+    wait_barrier(stages.empty(place.index), place.round ^ 1);
+    if (warp == 0) expect_bytes(full, L::kStageBytes);
+    copy_box(target, *one.map, full, one.channel, one.column, row + one.row, example);
+    if (two) copy_box(target + 4 * kBoxBytes, *other.map, full, other.channel, other.column, row + other.row, example);
+    row += w.chunk_rows;
+    if (++band == w.bands) band = 0, row = 0, example += w.chunk_examples;
+  }
+}
+
+/// Where sum i of worker thread T belongs: [O, C, offsets], or -1 outside.
+template <int kOutputBlocks>
+__device__ long long target_of(const Work& w, int tile, int thread, int i) {
+  const int group = thread / 128, lane = thread % 32;
+  const int output = (tile / w.column_tiles * kOutputBlocks + group % kOutputBlocks) * kSide + thread % 128 / 32 * 16 +
+                     lane / 4 + i / 2 % 2 * 8;
+  const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+  const int block = tile % w.column_tiles * (4 / kOutputBlocks) + group / kOutputBlocks * 2 + column / kSide;
+  const int channel = block % w.channel_blocks * kSide + column % kSide;
+  if (output >= w.outputs || block >= w.column_blocks || channel >= w.channels) return -1;
+  return (static_cast<long long>(output) * w.channels + channel) * w.offsets + block / w.channel_blocks;
+}
+
+/// The sums of a thread, in two halves of a column block each: of the group so far, of all groups, of their squares.
+template <bool kSquares>
+struct Sums {
+  float now[2][kSums / 2], all[kSquares ? kSums : 1], squares[kSquares ? kSums : 1];
+
+  __device__ void clear() {
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) {
+      now[i / 32][i % 32] = 0;
+      if constexpr (kSquares) all[i] = squares[i] = 0;
+    }
+  }
+  template <int kHalf>
+  __device__ void end_group() {
+#pragma unroll
+    for (int i = 0; i < kSums / 2; ++i) {
+      const float sum = now[kHalf][i];
+      all[kHalf * 32 + i] += sum;
+      squares[kHalf * 32 + i] = fmaf(sum, sum, squares[kHalf * 32 + i]);
+    }
+  }
+  __device__ float total(int i) const { return kSquares ? all[kSquares ? i : 0] : now[i / 32][i % 32]; }
+};
+
+template <int kOutputBlocks, bool kSquares>
+__device__ void put(const Sums<kSquares>& sums, const Work& w, const Share& share) {
+  const int thread = threadIdx.x;
+  if (share.part < 0) {
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) {
+      const long long at = target_of<kOutputBlocks>(w, share.tile, thread, i);
+      if (at < 0) continue;
+      w.gradient[at] += sums.total(i);
+      if constexpr (kSquares) w.squares[at] += sums.squares[i];
+    }
+    return;
+  }
+  float* slot = w.workspace + ((share.tile - w.whole_tiles) * static_cast<long long>(w.parts) + share.part) *
+                                  (kSquares ? 2 : 1) * kTileSums;
+#pragma unroll
+  for (int i = 0; i < kSums; ++i) {
+    slot[i * kWorkers + thread] = sums.total(i);
+    if constexpr (kSquares) slot[kTileSums + i * kWorkers + thread] = sums.squares[i];
+  }
+}
+
+/// Where this warpgroup's operands lie in a stage.
+template <int kOutputBlocks>
+struct Operands {
+  std::uint64_t dz, x;
+  __device__ explicit Operands(std::uint32_t stage) {
+    const int group = threadIdx.x / 128;
+    dz = describe_operand(stage + group % kOutputBlocks * kBoxBytes, kBoxBytes);
+    x = describe_operand(stage + (kOutputBlocks + group / kOutputBlocks * 2) * kBoxBytes, kBoxBytes);
+  }
+};
+constexpr int kSteps = kSide / 16;  // of a product, in a chunk
+
+/// A group of examples is one or more units, whose squares are wanted or not.
+template <int kOutputBlocks, bool kSquares>
+__device__ void work(Sums<kSquares>& sums, const Work& w, const Share& share, const Stages<kOutputBlocks>& stages) {
+  Place<Layout<kOutputBlocks>::kStages> place;
+  int before = -1, add = kSquares ? 0 : 1, left = w.chunks;
+  for (int chunk = share.begin * w.chunks; chunk < share.end * w.chunks; ++chunk, place.advance()) {
+    wait_barrier(stages.full(place.index), place.round);
+    const Operands<kOutputBlocks> at(stages.at(place.index));
+    begin_products();
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s, add = 1)
+      multiply_64x128(sums.now[0], sums.now[1], at.dz + s * kDescribedStep, at.x + s * kDescribedStep, add);
+    commit_products();
+    // A stage may be filled again when the products that read it are done: those of the chunk before, or of this.
+    if (!kSquares || --left > 0) {
+      wait_products<1>();
+      if (before >= 0) stages.release(before);
+      before = place.index;
+      continue;
+    }
+    wait_products<0>();
+    if (before >= 0) stages.release(before);
+    stages.release(place.index);
+    if constexpr (kSquares) sums.template end_group<0>(), sums.template end_group<1>();
+    add = 0, left = w.chunks, before = -1;
+  }
+  wait_products<0>();
+}
+
+/// Every step of 16 positions is an example: one half's products run while the other half's are squared.
+template <int kOutputBlocks>
+__device__ void work_by_example(Sums<true>& sums, const Work& w, const Share& share,
+                                const Stages<kOutputBlocks>& stages) {
+  Place<Layout<kOutputBlocks>::kStages> place;
+  const auto start = [](float(&half)[kSums / 2], std::uint64_t dz, std::uint64_t x) {
+    begin_products();
+    multiply_64x64(half, dz, x, 0);
+    commit_products();
+  };
+  constexpr std::uint64_t kHalf = kBoxBytes >> 4;
+  for (int chunk = share.begin; chunk < share.end; ++chunk, place.advance()) {
+    wait_barrier(stages.full(place.index), place.round);
+    const Operands<kOutputBlocks> at(stages.at(place.index));
+    start(sums.now[0], at.dz, at.x);
+    start(sums.now[1], at.dz, at.x + kHalf);
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      const std::uint64_t next = (s + 1) * kDescribedStep;
+      wait_products<1>();
+      sums.template end_group<0>();
+      if (s + 1 < kSteps) {
+        start(sums.now[0], at.dz + next, at.x + next);
+        wait_products<1>();
+      } else {
+        wait_products<0>();
+        stages.release(place.index);
+      }
+      sums.template end_group<1>();
+      if (s + 1 < kSteps) start(sums.now[1], at.dz + next, at.x + kHalf + next);
+    }
+  }
+}
+
+enum class Squares { kNone, kGroups, kExamplesOf16 };
+
+template <int kOutputBlocks, Squares kSquares>
+__global__ void __launch_bounds__(kThreads, 1) kernel(const __grid_constant__ Work w) {
+  extern __shared__ char memory[];
+  const Stages<kOutputBlocks> stages{(shared_address(memory) + 1023) / 1024 * 1024};
+  stages.init();
+  __syncthreads();
+  const Share share(w);
+  if (threadIdx.x >= kWorkers) {
+    set_registers<40, false>();
+    if (threadIdx.x % 32 == 0) bring<kOutputBlocks>(w, share, stages, (threadIdx.x - kWorkers) / 32);
+  } else {
+    set_registers<232, true>();
+    Sums<kSquares != Squares::kNone> sums;
+    sums.clear();
+    if constexpr (kSquares == Squares::kExamplesOf16)
+      work_by_example<kOutputBlocks>(sums, w, share, stages);
+    else
+      work<kOutputBlocks>(sums, w, share, stages);
+    put<kOutputBlocks>(sums, w, share);
+  }
+}
+
+/// Adds the parts of the tiles that several blocks shared, in order. A block of threads is one i of a tile. The
+/// workspace has sums and squares of parts, or, with `group_parts`, sums alone.
+template <int kOutputBlocks>
+__global__ void __launch_bounds__(kWorkers) add_parts(const __grid_constant__ Work w, bool squares_of_parts) {
+  const int tile = blockIdx.x / kSums, i = blockIdx.x % kSums, thread = threadIdx.x;
+  const long long at = target_of<kOutputBlocks>(w, w.whole_tiles + tile, thread, i);
+  if (at < 0) return;
+  const long long step = squares_of_parts ? 2 * kTileSums : kTileSums;
+  const float* slot = w.workspace + static_cast<long long>(tile) * w.parts * step + i * kWorkers + thread;
+  float sum = 0, squares = 0;
+  if (w.group_parts > 0) {
+    for (int part = 0; part < w.parts; part += w.group_parts) {
+      float group = 0;
+#pragma unroll 4
+      for (int k = 0; k < w.group_parts; ++k, slot += step) group += slot[0];
+      sum += group;
+      squares = fmaf(group, group, squares);
+    }
+  } else {
+#pragma unroll 4
+    for (int part = 0; part < w.parts; ++part, slot += step) {
+      sum += slot[0];
+      if (squares_of_parts) squares += slot[kTileSums];
+    }
+  }
+  w.gradient[at] += sum;
+  if (squares_of_parts || w.group_parts > 0) w.squares[at] += squares;
+}
+
+}  // namespace covnoise::cuda::wide
