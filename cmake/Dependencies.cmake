@@ -36,6 +36,11 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)
+# Compiled once, not in every file; but a PyTorch wheel brings headers of another version, without the library.
+set(COVNOISE_FMT fmt::fmt)
+if(NOT TORCH_INSTALL_PREFIX STREQUAL "/usr" AND EXISTS "${TORCH_INSTALL_PREFIX}/include/fmt/format.h")
+  set(COVNOISE_FMT fmt::fmt-header-only)
+endif()
 # Header only; a machine without the package finds it in third_party/include (docs/development.md).
 find_path(TOMLPP_INCLUDE toml++/toml.h HINTS ${CMAKE_CURRENT_SOURCE_DIR}/third_party/include REQUIRED)
 
@@ -48,7 +53,7 @@ add_library(covnoise_private_dependencies INTERFACE)
 target_include_directories(covnoise_private_dependencies SYSTEM INTERFACE ${TOMLPP_INCLUDE})
 target_link_libraries(covnoise_private_dependencies INTERFACE
   Threads::Threads ZLIB::ZLIB PNG::PNG CURL::libcurl OpenSSL::Crypto CLI11::CLI11 nlohmann_json::nlohmann_json
-  fmt::fmt)
+  ${COVNOISE_FMT})
 if(JPEG_FOUND)
   target_link_libraries(covnoise_private_dependencies INTERFACE JPEG::JPEG)
   target_compile_definitions(covnoise_private_dependencies INTERFACE COVNOISE_HAS_JPEG)

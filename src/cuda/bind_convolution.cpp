@@ -169,29 +169,12 @@ at::Tensor linear_gradient(const at::Tensor& a, const at::Tensor& dz) {
 
 constexpr std::int64_t kGroupBytes = 16 << 20;  // of gradients by group at a time
 
-/// By the library's products: of all examples and of their squares; or of each group, some groups at a time, where
-/// the layer is none for the wide kernel.
-at::Tensor linear_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares,
-                          std::int64_t examples_per_group) {
-  const c10::cuda::CUDAGuard guard(a.device());
-  const std::int64_t examples = a.size(0), inputs = a.size(1), outputs = dz.size(1), group = examples_per_group;
-  TORCH_CHECK(group > 0 && examples % group == 0, "weight gradient: ", examples,
-              " examples are not a whole number of groups of ", group);
-  auto sums = squares.view({outputs, inputs});
-  if (group == 1) {
-    sums.add_(linear_gradient(a.square(), dz.square()));
-    return linear_gradient(a, dz);
-  }
-  if (a.scalar_type() == at::kBFloat16 && a.is_contiguous() && dz.is_contiguous()) {
-    const auto call = weight_gradient_call(
-        a, dz, linear_shape(static_cast<int>(examples), static_cast<int>(inputs), static_cast<int>(outputs)),
-        GradientSquares::kGroups, group);
-    if (WideWeightGradient::takes(call))
-      return weight_gradient_by_kernel(call, a, {outputs, inputs}, added_to(squares, outputs * inputs));
-  }
+/// Gradients of each group by the library's products, some groups at a time, then their squares.
+at::Tensor linear_group_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares, std::int64_t group) {
+  const std::int64_t inputs = a.size(1), outputs = dz.size(1), groups = a.size(0) / group;
   auto gradient = at::zeros({outputs, inputs}, squares.options());
-  const std::int64_t bytes = outputs * inputs * squares.element_size(), groups = examples / group;
-  const std::int64_t at_once = std::clamp<std::int64_t>(kGroupBytes / bytes, 1, groups);
+  const std::int64_t at_once =
+      std::clamp<std::int64_t>(kGroupBytes / (outputs * inputs * squares.element_size()), 1, groups);
   const auto left = dz.view({groups, group, outputs}).transpose(1, 2), right = a.view({groups, group, inputs});
   for (std::int64_t first = 0; first < groups; first += at_once) {
     const std::int64_t n = std::min(at_once, groups - first);
@@ -199,7 +182,7 @@ at::Tensor linear_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor&
     const auto each = a.scalar_type() == at::kBFloat16 ? at::bmm(d, x, at::kFloat) : at::bmm(d, x);
     if (each.scalar_type() == at::kDouble) {
       gradient.add_(each.sum(0));
-      sums.add_(each.square().sum(0));
+      squares.view({outputs, inputs}).add_(each.square().sum(0));
       continue;
     }
     add_partial_sums({each.data_ptr<float>(), static_cast<int>(n), 1, 1, 1, static_cast<int>(outputs),
@@ -207,6 +190,28 @@ at::Tensor linear_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor&
                      current_stream());
   }
   return gradient;
+}
+
+/// By example: products of all examples and of their squares. By group: the kernel for wide layers where it takes the
+/// layer, which squares in registers, else the library's products.
+at::Tensor linear_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares,
+                          std::int64_t examples_per_group) {
+  const c10::cuda::CUDAGuard guard(a.device());
+  const std::int64_t examples = a.size(0), inputs = a.size(1), outputs = dz.size(1);
+  TORCH_CHECK(examples_per_group > 0 && examples % examples_per_group == 0, "weight gradient: ", examples,
+              " examples are not a whole number of groups of ", examples_per_group);
+  if (examples_per_group == 1) {
+    squares.view({outputs, inputs}).add_(linear_gradient(a.square(), dz.square()));
+    return linear_gradient(a, dz);
+  }
+  if (a.scalar_type() == at::kBFloat16 && a.is_contiguous() && dz.is_contiguous()) {
+    const auto call = weight_gradient_call(
+        a, dz, linear_shape(static_cast<int>(examples), static_cast<int>(inputs), static_cast<int>(outputs)),
+        GradientSquares::kGroups, examples_per_group);
+    if (WideWeightGradient::takes(call))
+      return weight_gradient_by_kernel(call, a, {outputs, inputs}, added_to(squares, outputs * inputs));
+  }
+  return linear_group_squares(a, dz, squares, examples_per_group);
 }
 
 at::Tensor bias_squares(const at::Tensor& dz_any, at::Tensor& squares, std::int64_t examples_per_group, bool spatial) {

@@ -55,7 +55,7 @@ int tiles_of(const Convolution& c, const Work& w) {
 void share_groups(Work& w, int tiles, int groups, int chunks) {
   constexpr int kMostParts = 8;
   const int places = multiprocessors(), others = tiles - w.whole_tiles;
-  constexpr double kStore = 2, kAdd = 0.03;  // a block's store of its sums, and one more read of them by all
+  constexpr double kStore = 8, kAdd = 0.03;  // a block's store of its sums, and one more read of them by all
   const auto blocks_time = [&](int parts, int part_chunks) {
     return std::ceil(static_cast<double>(others) * parts / places) * (part_chunks + kStore) + kAdd * others * parts;
   };
@@ -86,30 +86,34 @@ Work plan(const WeightGradient& call) {
   w.whole_tiles = tiles / places * places;
   w.parts = w.whole_tiles == tiles ? 1 : choose_parts(w.units, w.units, tiles - w.whole_tiles, places);
   if (squares && call.examples_per_group > 1) share_groups(w, tiles, w.units, w.chunks);
-  if (w.parts == 1 && w.group_parts == 0) w.whole_tiles = tiles;
   w.gradient = call.gradient, w.squares = call.squares, w.workspace = static_cast<float*>(call.workspace);
   return w;
 }
 
+/// Blocks of the kernel, each with a slot of the workspace.
+int blocks_of(const Convolution& c, const Work& w) {
+  return w.whole_tiles + (tiles_of(c, w) - w.whole_tiles) * w.parts;
+}
+
 template <int kOutputBlocks, Squares kSquares>
-void launch(const Work& w, int others, cudaStream_t stream) {
+void launch(const Convolution& c, const Work& w, cudaStream_t stream) {
   constexpr int kBytes = Layout<kOutputBlocks>::kSharedBytes;
   occupancy_of(reinterpret_cast<const void*>(kernel<kOutputBlocks, kSquares>), kThreads, kBytes);
-  kernel<kOutputBlocks, kSquares><<<w.whole_tiles + others * w.parts, kThreads, kBytes, stream>>>(w);
+  kernel<kOutputBlocks, kSquares><<<blocks_of(c, w), kThreads, kBytes, stream>>>(w);
   check_launch("wide weight gradient");
-  if (others == 0) return;
-  add_parts<kOutputBlocks><<<others * kSums, kWorkers, 0, stream>>>(w, kSquares != Squares::kNone);
+  add_parts<kOutputBlocks><<<dim3(c.outputs, w.channel_blocks), kWorkers, 0, stream>>>(w, kSquares != Squares::kNone);
   check_launch("wide weight gradient, parts");
 }
 
 template <int kOutputBlocks>
 void launch(const WeightGradient& call, const Work& w, cudaStream_t stream) {
-  const int others = tiles_of(call.shape, w) - w.whole_tiles;
+  const Convolution& c = call.shape;
   if (call.squares_of == GradientSquares::kNone || w.group_parts > 0)
-    return launch<kOutputBlocks, Squares::kNone>(w, others, stream);
-  if (call.examples_per_group == 1 && w.chunk_examples > 1)
-    return launch<kOutputBlocks, Squares::kExamplesOf16>(w, others, stream);
-  launch<kOutputBlocks, Squares::kGroups>(w, others, stream);
+    return launch<kOutputBlocks, Squares::kNone>(c, w, stream);
+  if (call.examples_per_group == 1 && w.bands == 1)
+    return w.chunk_examples > 1 ? launch<kOutputBlocks, Squares::kExamplesOf16>(c, w, stream)
+                                : launch<kOutputBlocks, Squares::kExamplesOf64>(c, w, stream);
+  launch<kOutputBlocks, Squares::kGroups>(c, w, stream);
 }
 
 bool aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; }
@@ -134,7 +138,7 @@ bool WideWeightGradient::takes(const WeightGradient& call) {
 std::size_t WideWeightGradient::workspace(const WeightGradient& call) {
   const Work w = plan(call);
   const std::size_t components = call.squares_of == GradientSquares::kNone || w.group_parts > 0 ? 1 : 2;
-  return sizeof(float) * components * kTileSums * (tiles_of(call.shape, w) - w.whole_tiles) * w.parts;
+  return sizeof(float) * components * kTileSums * blocks_of(call.shape, w);
 }
 
 void WideWeightGradient::run(const WeightGradient& call, cudaStream_t stream) {

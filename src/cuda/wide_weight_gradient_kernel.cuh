@@ -26,8 +26,12 @@ struct Work {
   int units, chunks;                                // a unit: what is not split among blocks, so many chunks
   int whole_tiles, parts;                           // tiles done by one block; blocks for each of the other tiles
   int group_parts;                                  // > 0: so many parts make a group, which is squared in the end
-  float *gradient, *squares, *workspace;            // workspace: [other tile][part][sum, square][i][thread]
+  float *gradient, *squares, *workspace;            // workspace: [slot][sum, square][i][thread]
   CUtensorMap x_map, dz_map;
+
+  __host__ __device__ long long slot(int tile, int part) const {
+    return tile < whole_tiles ? tile : whole_tiles + static_cast<long long>(tile - whole_tiles) * parts + part;
+  }
 };
 
 /// What a block does: a tile of the weight over the units begin to end.
@@ -35,7 +39,7 @@ struct Share {
   int tile, part, begin, end;
   __device__ explicit Share(const Work& w) {
     const int other = static_cast<int>(blockIdx.x) - w.whole_tiles;
-    tile = static_cast<int>(blockIdx.x), part = -1, begin = 0, end = w.units;
+    tile = static_cast<int>(blockIdx.x), part = 0, begin = 0, end = w.units;
     if (other < 0) return;
     const int tiles = (static_cast<int>(gridDim.x) - w.whole_tiles) / w.parts;
     tile = w.whole_tiles + other % tiles;  // neighbours read the same examples at the same time
@@ -125,19 +129,6 @@ __device__ void bring(const Work& w, const Share& share, const Stages<kOutputBlo
   }
 }
 
-/// Where sum i of worker thread T belongs: [O, C, offsets], or -1 outside.
-template <int kOutputBlocks>
-__device__ long long target_of(const Work& w, int tile, int thread, int i) {
-  const int group = thread / 128, lane = thread % 32;
-  const int output = (tile / w.column_tiles * kOutputBlocks + group % kOutputBlocks) * kSide + thread % 128 / 32 * 16 +
-                     lane / 4 + i / 2 % 2 * 8;
-  const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-  const int block = tile % w.column_tiles * (4 / kOutputBlocks) + group / kOutputBlocks * 2 + column / kSide;
-  const int channel = block % w.channel_blocks * kSide + column % kSide;
-  if (output >= w.outputs || block >= w.column_blocks || channel >= w.channels) return -1;
-  return (static_cast<long long>(output) * w.channels + channel) * w.offsets + block / w.channel_blocks;
-}
-
 /// The sums of a thread, in two halves of a column block each: of the group so far, of all groups, of their squares.
 template <bool kSquares>
 struct Sums {
@@ -162,25 +153,13 @@ struct Sums {
   __device__ float total(int i) const { return kSquares ? all[kSquares ? i : 0] : now[i / 32][i % 32]; }
 };
 
-template <int kOutputBlocks, bool kSquares>
+template <bool kSquares>
 __device__ void put(const Sums<kSquares>& sums, const Work& w, const Share& share) {
-  const int thread = threadIdx.x;
-  if (share.part < 0) {
-#pragma unroll
-    for (int i = 0; i < kSums; ++i) {
-      const long long at = target_of<kOutputBlocks>(w, share.tile, thread, i);
-      if (at < 0) continue;
-      w.gradient[at] += sums.total(i);
-      if constexpr (kSquares) w.squares[at] += sums.squares[i];
-    }
-    return;
-  }
-  float* slot = w.workspace + ((share.tile - w.whole_tiles) * static_cast<long long>(w.parts) + share.part) *
-                                  (kSquares ? 2 : 1) * kTileSums;
+  float* slot = w.workspace + w.slot(share.tile, share.part) * (kSquares ? 2 : 1) * kTileSums + threadIdx.x;
 #pragma unroll
   for (int i = 0; i < kSums; ++i) {
-    slot[i * kWorkers + thread] = sums.total(i);
-    if constexpr (kSquares) slot[kTileSums + i * kWorkers + thread] = sums.squares[i];
+    slot[i * kWorkers] = sums.total(i);
+    if constexpr (kSquares) slot[kTileSums + i * kWorkers] = sums.squares[i];
   }
 }
 
@@ -225,28 +204,32 @@ __device__ void work(Sums<kSquares>& sums, const Work& w, const Share& share, co
   wait_products<0>();
 }
 
-/// Every step of 16 positions is an example: one half's products run while the other half's are squared.
-template <int kOutputBlocks>
+/// An example is kExampleSteps steps, and chunks are whole examples: one half's products run while the other half's are
+/// squared.
+template <int kOutputBlocks, int kExampleSteps>
 __device__ void work_by_example(Sums<true>& sums, const Work& w, const Share& share,
                                 const Stages<kOutputBlocks>& stages) {
   Place<Layout<kOutputBlocks>::kStages> place;
   const auto start = [](float(&half)[kSums / 2], std::uint64_t dz, std::uint64_t x) {
     begin_products();
-    multiply_64x64(half, dz, x, 0);
+#pragma unroll
+    for (int s = 0; s < kExampleSteps; ++s)
+      multiply_64x64(half, dz + s * kDescribedStep, x + s * kDescribedStep, s > 0);
     commit_products();
   };
-  constexpr std::uint64_t kHalf = kBoxBytes >> 4;
+  constexpr std::uint64_t kHalf = kBoxBytes >> 4, kExample = kExampleSteps * kDescribedStep;
+  constexpr int kExamples = kSteps / kExampleSteps;
   for (int chunk = share.begin; chunk < share.end; ++chunk, place.advance()) {
     wait_barrier(stages.full(place.index), place.round);
     const Operands<kOutputBlocks> at(stages.at(place.index));
     start(sums.now[0], at.dz, at.x);
     start(sums.now[1], at.dz, at.x + kHalf);
 #pragma unroll
-    for (int s = 0; s < kSteps; ++s) {
-      const std::uint64_t next = (s + 1) * kDescribedStep;
+    for (int e = 0; e < kExamples; ++e) {
+      const std::uint64_t next = (e + 1) * kExample;
       wait_products<1>();
       sums.template end_group<0>();
-      if (s + 1 < kSteps) {
+      if (e + 1 < kExamples) {
         start(sums.now[0], at.dz + next, at.x + next);
         wait_products<1>();
       } else {
@@ -254,12 +237,12 @@ __device__ void work_by_example(Sums<true>& sums, const Work& w, const Share& sh
         stages.release(place.index);
       }
       sums.template end_group<1>();
-      if (s + 1 < kSteps) start(sums.now[1], at.dz + next, at.x + kHalf + next);
+      if (e + 1 < kExamples) start(sums.now[1], at.dz + next, at.x + kHalf + next);
     }
   }
 }
 
-enum class Squares { kNone, kGroups, kExamplesOf16 };
+enum class Squares { kNone, kGroups, kExamplesOf16, kExamplesOf64 };  // positions
 
 template <int kOutputBlocks, Squares kSquares>
 __global__ void __launch_bounds__(kThreads, 1) kernel(const __grid_constant__ Work w) {
@@ -276,40 +259,60 @@ __global__ void __launch_bounds__(kThreads, 1) kernel(const __grid_constant__ Wo
     Sums<kSquares != Squares::kNone> sums;
     sums.clear();
     if constexpr (kSquares == Squares::kExamplesOf16)
-      work_by_example<kOutputBlocks>(sums, w, share, stages);
+      work_by_example<kOutputBlocks, 1>(sums, w, share, stages);
+    else if constexpr (kSquares == Squares::kExamplesOf64)
+      work_by_example<kOutputBlocks, 4>(sums, w, share, stages);
     else
       work<kOutputBlocks>(sums, w, share, stages);
-    put<kOutputBlocks>(sums, w, share);
+    put(sums, w, share);
   }
 }
 
-/// Adds the parts of the tiles that several blocks shared, in order. A block of threads is one i of a tile. The
-/// workspace has sums and squares of parts, or, with `group_parts`, sums alone.
+/// Where the sum for an output, channel and kernel offset is: a tile, and a place in its slots.
+template <int kOutputBlocks>
+struct SumPlace {
+  int tile, at;
+  __device__ SumPlace(const Work& w, int output, int channel, int offset) {
+    constexpr int kColumnBlocks = Layout<kOutputBlocks>::kColumnBlocks;
+    const int block = offset * w.channel_blocks + channel / kSide, row = output % kSide, column = channel % kSide;
+    tile = output / (kOutputBlocks * kSide) * w.column_tiles + block / kColumnBlocks;
+    const int group = output / kSide % kOutputBlocks + block % kColumnBlocks / 2 * kOutputBlocks;
+    const int thread = group * 128 + row / 16 * 32 + row % 8 * 4 + column / 2 % 4;
+    const int i = block % 2 * 32 + column / 8 * 4 + row / 8 % 2 * 2 + column % 2;
+    at = i * kWorkers + thread;
+  }
+};
+
+/// Adds the parts of a tile in order, and all tiles to the results [O, C, offsets]. A block has one output and
+/// some of 64 channels. The workspace has sums and squares of parts, or, with `group_parts`, sums alone.
 template <int kOutputBlocks>
 __global__ void __launch_bounds__(kWorkers) add_parts(const __grid_constant__ Work w, bool squares_of_parts) {
-  const int tile = blockIdx.x / kSums, i = blockIdx.x % kSums, thread = threadIdx.x;
-  const long long at = target_of<kOutputBlocks>(w, w.whole_tiles + tile, thread, i);
-  if (at < 0) return;
+  const int output = blockIdx.x, first = blockIdx.y * kSide, channels = min(kSide, w.channels - first);
+  const long long target = (static_cast<long long>(output) * w.channels + first) * w.offsets;
   const long long step = squares_of_parts ? 2 * kTileSums : kTileSums;
-  const float* slot = w.workspace + static_cast<long long>(tile) * w.parts * step + i * kWorkers + thread;
+  const int e = blockIdx.z * kWorkers + threadIdx.x;
+  if (e >= channels * w.offsets) return;
+  const SumPlace<kOutputBlocks> place(w, output, first + e / w.offsets, e % w.offsets);
+  const int parts = place.tile < w.whole_tiles ? 1 : w.parts;
+  const float* slot = w.workspace + w.slot(place.tile, 0) * step + place.at;
   float sum = 0, squares = 0;
   if (w.group_parts > 0) {
-    for (int part = 0; part < w.parts; part += w.group_parts) {
+    for (int part = 0; part < parts; part += w.group_parts) {
       float group = 0;
-#pragma unroll 4
+#pragma unroll 8
       for (int k = 0; k < w.group_parts; ++k, slot += step) group += slot[0];
       sum += group;
       squares = fmaf(group, group, squares);
     }
   } else {
-#pragma unroll 4
-    for (int part = 0; part < w.parts; ++part, slot += step) {
+#pragma unroll 8
+    for (int part = 0; part < parts; ++part, slot += step) {
       sum += slot[0];
       if (squares_of_parts) squares += slot[kTileSums];
     }
   }
-  w.gradient[at] += sum;
-  if (squares_of_parts || w.group_parts > 0) w.squares[at] += squares;
+  w.gradient[target + e] += sum;
+  if (squares_of_parts || w.group_parts > 0) w.squares[target + e] += squares;
 }
 
 }  // namespace covnoise::cuda::wide
