@@ -76,7 +76,7 @@ TrainOptions options_of(const TrainArguments& arguments) {
 void report(const std::filesystem::path& out) {
   const auto records = read_metrics(out);
   for (auto record = records.rbegin(); record != records.rend(); ++record) {
-    if (record->value("kind", "") != "epoch") continue;
+    if (record->value("kind", "") != "epoch" || !record->contains("test_accuracy")) continue;
     print_line(fmt::format("test accuracy {:.2f} %  (epoch {}; everything is in {})",
                            100 * record->value("test_accuracy", 0.0), record->value("epoch", std::int64_t{0}),
                            out.string()));

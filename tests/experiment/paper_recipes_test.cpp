@@ -55,7 +55,7 @@ TEST(PaperRecipes, HaveThePapersSchedules) {
       EXPECT_EQ(epoch_of_setting(config.train.milestones.at(0), epochs), cifar ? 100 : 25);
       EXPECT_EQ(epoch_of_setting(config.train.milestones.at(1), epochs), cifar ? 150 : 37);
       EXPECT_DOUBLE_EQ(config.noise.stop_after * static_cast<double>(epochs), cifar ? 50 : 12);
-      EXPECT_TRUE(config.train.eval_train);
+      EXPECT_EQ(config.train.eval_train, "last");
       if (config.train.batch_schedule.empty()) continue;
       EXPECT_EQ(epoch_of_setting(config.train.batch_schedule[0].epoch, epochs), cifar ? 50 : 12);
     }
