@@ -51,7 +51,7 @@ TEST(PaperRecipes, HaveThePapersSchedules) {
       const Config config = load_recipe(recipe.text, recipe.name, {std::string("regime=") + regime});
       const std::int64_t epochs = cifar ? 200 : 50;
       EXPECT_EQ(config.train.epochs, epochs);
-      EXPECT_DOUBLE_EQ(config.train.warmup * static_cast<double>(epochs), cifar ? 10 : 5);
+      EXPECT_EQ(config.train.warmup, cifar ? 10 : 5);
       EXPECT_EQ(epoch_of_setting(config.train.milestones.at(0), epochs), cifar ? 100 : 25);
       EXPECT_EQ(epoch_of_setting(config.train.milestones.at(1), epochs), cifar ? 150 : 37);
       EXPECT_DOUBLE_EQ(config.noise.stop_after * static_cast<double>(epochs), cifar ? 50 : 12);
@@ -60,6 +60,19 @@ TEST(PaperRecipes, HaveThePapersSchedules) {
       EXPECT_EQ(epoch_of_setting(config.train.batch_schedule[0].epoch, epochs), cifar ? 50 : 12);
     }
   }
+}
+
+/// A shortened run, as searches do them: the warm-up needs its epochs, the rest moves with the length.
+TEST(PaperRecipes, KeepTheirWarmUpInAShortRun) {
+  const auto recipe = find_recipe("cifar10-resnet44", "");
+  const Config config = load_recipe(recipe.text, recipe.name, {"regime=lb-diag", "train.epochs=40"});
+  const Schedule schedule(config, 4096 * 10);
+  EXPECT_DOUBLE_EQ(schedule.lr(49), 0.8);
+  EXPECT_DOUBLE_EQ(schedule.lr(99), 1.6);   // the end of epoch 10
+  EXPECT_DOUBLE_EQ(schedule.lr(199), 1.6);  // the end of epoch 20
+  EXPECT_DOUBLE_EQ(schedule.lr(200), 0.16);
+  EXPECT_DOUBLE_EQ(schedule.lr(300), 0.016);
+  EXPECT_EQ(config.noise.stop_after, 0.25);
 }
 
 TEST(PaperRecipes, TheRatesThatThePaperGivesAreItsOwn) {
