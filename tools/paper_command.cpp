@@ -42,6 +42,7 @@ void run_paper(PaperArguments& arguments, bool jobs_given) {
   set_threads(0);
   const auto outcome = paper::reproduce(arguments.item, arguments.options);
   print_study(outcome.table, outcome.paths);
+  refuse_failures(outcome.failures, arguments.options.runner.say);
 }
 
 void add_documents(CLI::App& command) {

@@ -11,15 +11,19 @@ namespace {
 
 struct SweepArguments {
   SweepOptions sweep;
-  std::string recipe;
+  std::string recipe, device;
+  bool collect = false;
   ExperimentArguments experiment;
 };
 
 void run_sweep_command(SweepArguments& arguments) {
   if (!arguments.recipe.empty()) arguments.sweep.recipe = arguments.recipe;
+  if (!arguments.device.empty()) arguments.sweep.set.push_back("run.device=" + arguments.device);
   const auto points = sweep_points(arguments.sweep);
-  const auto outcomes = run_sweep(points, runner_options(arguments.experiment));
-  print_study(sweep_table(outcomes), save_sweep(outcomes, arguments.experiment.out));
+  const auto runner = runner_options(arguments.experiment);
+  const auto result = arguments.collect ? collect_sweep(points, runner.out) : run_sweep(points, runner);
+  print_study(sweep_table(result.outcomes), save_sweep(result.outcomes, runner.out));
+  refuse_failures(result.failures, runner.say);
 }
 
 }  // namespace
@@ -33,11 +37,16 @@ void add_sweep_command(CLI::App& app) {
   command
       ->add_option("--vary", arguments->sweep.vary,
                    "key=value,value,...; may be repeated. seed=0,1,2: means over seeds")
-      ->allow_extra_args(false)
-      ->required();
+      ->allow_extra_args(false);
+  command
+      ->add_option("--grid", arguments->sweep.grids,
+                   "'key=value,... key=value,...': a grid of its own; may be repeated, each is varied by --vary too")
+      ->allow_extra_args(false);
   command->add_option("--random", arguments->sweep.random, "N random settings; key=log:from:to draws from a range")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--random-seed", arguments->sweep.seed, "of the random settings")->capture_default_str();
+  command->add_option("--device", arguments->device, "short for --set run.device=...");
+  command->add_flag("--collect", arguments->collect, "train nothing: rank what is there");
   arguments->experiment.out = "runs/sweep";
   add_experiment_options(*command, arguments->experiment);
   command->callback([arguments] { run_sweep_command(*arguments); });

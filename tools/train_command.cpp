@@ -76,7 +76,7 @@ TrainOptions options_of(const TrainArguments& arguments) {
 void report(const std::filesystem::path& out) {
   const auto records = read_metrics(out);
   for (auto record = records.rbegin(); record != records.rend(); ++record) {
-    if (record->value("kind", "") != "epoch") continue;
+    if (record->value("kind", "") != "epoch" || !record->contains("test_accuracy")) continue;
     print_line(fmt::format("test accuracy {:.2f} %  (epoch {}; everything is in {})",
                            100 * record->value("test_accuracy", 0.0), record->value("epoch", std::int64_t{0}),
                            out.string()));
@@ -98,9 +98,12 @@ void run_seeds(const TrainArguments& arguments) {
   experiment.out = arguments.out.empty() ? "." : arguments.out;
   experiment.data_dir = arguments.data_dir;
   experiment.jobs = static_cast<std::int64_t>(specs.size());
+  const auto runner = runner_options(experiment);
+  const auto results = run_all(specs, runner);
+  refuse_failures(failures_of(results), runner.say);
   std::vector<double> accuracies;
-  for (const auto& result : run_all(specs, runner_options(experiment)))
-    if (result.summary.test_accuracy) accuracies.push_back(100 * *result.summary.test_accuracy);
+  for (const auto& result : results)
+    if (result.summary->test_accuracy) accuracies.push_back(100 * *result.summary->test_accuracy);
   if (accuracies.empty()) return print_line("no run has a test accuracy");
   const Spread spread = spread_of(accuracies);
   print_line(

@@ -160,7 +160,8 @@ Outcome reproduce(const std::string& name, const Options& options) {
   refuse_other_size(path, options.quick);
   const auto specs = planned_runs(name, options);
   create_folders(folder);
-  if (options.train) run_all(specs, options.runner);
+  std::vector<std::string> failures;
+  if (options.train) failures = failures_of(run_all(specs, options.runner));
   const Context context{item, options, folder, read_cells(item, options)};
   Result result = item.make(context);
   add_notes(context, result);
@@ -169,7 +170,7 @@ Outcome reproduce(const std::string& name, const Options& options) {
   }
   write_file_synced(path, item_json(context, result).dump(2) + "\n");
   result.paths.insert(result.paths.begin(), path);
-  return {result_text(item, result), result.paths};
+  return {result_text(item, result), result.paths, failures};
 }
 
 }  // namespace covnoise::paper

@@ -24,16 +24,25 @@ namespace {
 namespace fs = std::filesystem;
 constexpr auto kPoll = std::chrono::milliseconds(50);
 
-/// Whether a run needs no more training.
-bool ended(const RunSpec& spec, const fs::path& run) {
+fs::path folder_below(const fs::path& out, const RunSpec& spec) { return out / "runs" / spec.name; }
+
+/// What the metrics of a run say, where they go to its end.
+std::optional<RunSummary> outcome_there(const RunSpec& spec, const fs::path& run) {
   const RunFolder folder{run};
-  if (!fs::exists(folder.config())) return false;
+  if (!fs::exists(folder.config())) return std::nullopt;
   refuse_other_configuration(folder, spec.config);
-  if (!fs::exists(folder.metrics())) return false;
-  const auto summary = summarize_run(run);
-  if (summary.diverged) return true;
-  const auto checkpoints = CheckpointStore(folder.checkpoints()).list();  // the metrics are written before the last one
-  return summary.epoch == spec.config.train.epochs && !checkpoints.empty() && checkpoints.back().step == summary.step;
+  if (!fs::exists(folder.metrics())) return std::nullopt;
+  auto summary = summarize_run(run);
+  if (!summary.diverged && summary.epoch != spec.config.train.epochs) return std::nullopt;
+  return summary;
+}
+
+/// Whether a run needs no more training. (The metrics are written before the last checkpoint.)
+bool ended(const RunSpec& spec, const fs::path& run) {
+  const auto summary = outcome_there(spec, run);
+  if (!summary || summary->diverged) return summary.has_value();
+  const auto checkpoints = CheckpointStore(RunFolder{run}.checkpoints()).list();
+  return !checkpoints.empty() && checkpoints.back().step == summary->step;
 }
 
 std::string last_line(const fs::path& log) {
@@ -49,7 +58,7 @@ class Queue {
     require(options.jobs >= 1, fmt::format("{} jobs: there must be at least one", options.jobs));
     for (const auto& spec : specs) {
       if (!ended(spec, folder_of(spec))) waiting_.push_back(results_.size());
-      results_.push_back({spec, {}});
+      results_.push_back({spec, {}, {}});
     }
     std::reverse(waiting_.begin(), waiting_.end());  // taken from the back
     before_ = results_.size() - waiting_.size();
@@ -70,10 +79,12 @@ class Queue {
     bar.clear();
     if (stopping_ != 0) {
       throw Error(fmt::format("interrupted with {} of {} runs to do; repeat the command to go on",
-                              results_.size() - before_ - done_, results_.size()),
+                              results_.size() - before_ - done_ + failures_of(results_).size(), results_.size()),
                   128 + stopping_);
     }
-    for (auto& result : results_) result.summary = summarize_run(folder_of(result.spec));
+    for (auto& result : results_) {
+      if (result.failure.empty()) result.summary = summarize_run(folder_of(result.spec));
+    }
     return results_;
   }
 
@@ -121,20 +132,24 @@ class Queue {
 
   void finish(std::size_t index, int code) {
     if (code == 128 + SIGINT || code == 128 + SIGTERM) stopping_ = code - 128;  // Ctrl-C reached it before us
-    if (stopping_ != 0) return;
-    require(code == 0 || code == kDivergedExit,
-            fmt::format("the run {} failed: {} (all of it is in {})", results_[index].spec.name,
-                        last_line(log_of(index)), log_of(index).string()));
+    if (stopping_ != 0 || code == 0 || code == kDivergedExit) return;
+    results_[index].failure = fmt::format("the run {} failed: {} (all of it is in {})", results_[index].spec.name,
+                                          last_line(log_of(index)), log_of(index).string());
+  }
+
+  std::string outcome_text(const RunResult& result) const {
+    if (!result.failure.empty()) return "failed";
+    const auto summary = summarize_run(folder_of(result.spec));
+    return summary.diverged ? "diverged"
+                            : fmt::format("test accuracy {:.2f} %", 100 * summary.test_accuracy.value_or(0));
   }
 
   std::string progress_text(std::size_t index) const {
-    const auto summary = summarize_run(folder_of(results_[index].spec));
-    const std::string outcome =
-        summary.diverged ? "diverged" : fmt::format("test accuracy {:.2f} %", 100 * summary.test_accuracy.value_or(0));
-    return fmt::format("{}/{}  {}: {}", before_ + done_, results_.size(), results_[index].spec.name, outcome);
+    return fmt::format("{}/{}  {}: {}", before_ + done_, results_.size(), results_[index].spec.name,
+                       outcome_text(results_[index]));
   }
 
-  fs::path folder_of(const RunSpec& spec) const { return options_.out / "runs" / spec.name; }
+  fs::path folder_of(const RunSpec& spec) const { return folder_below(options_.out, spec); }
   fs::path log_of(std::size_t index) const { return options_.out / "logs" / (results_[index].spec.name + ".log"); }
 
   const RunnerOptions& options_;
@@ -149,6 +164,25 @@ class Queue {
 
 std::vector<RunResult> run_all(const std::vector<RunSpec>& specs, const RunnerOptions& options) {
   return Queue(specs, options).work();
+}
+
+std::vector<RunResult> collect_all(const std::vector<RunSpec>& specs, const fs::path& out) {
+  std::vector<RunResult> results;
+  for (const auto& spec : specs) results.push_back({spec, outcome_there(spec, folder_below(out, spec)), {}});
+  return results;
+}
+
+std::vector<std::string> failures_of(const std::vector<RunResult>& results) {
+  std::vector<std::string> failures;
+  for (const auto& result : results) {
+    if (!result.failure.empty()) failures.push_back(result.failure);
+  }
+  return failures;
+}
+
+void refuse_failures(const std::vector<std::string>& failures, const std::function<void(const std::string&)>& say) {
+  for (const auto& line : failures) say(line);
+  require(failures.empty(), fmt::format("{} of the runs failed; repeat the command to try again", failures.size()));
 }
 
 }  // namespace covnoise

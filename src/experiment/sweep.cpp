@@ -1,6 +1,7 @@
 #include "covnoise/experiment/sweep.h"
 
 #include "covnoise/core/spread.h"
+#include "experiment/paper_result.h"
 #include "plot/study_files.h"
 
 #include <fmt/format.h>
@@ -19,12 +20,12 @@ SweepOutcome outcome_of(const SweepPoint& point, const RunResult* results) {
   std::vector<double> judged, tests;
   for (std::size_t i = 0; i < point.runs.size(); ++i) {
     const auto& summary = results[i].summary;
-    if (summary.diverged) {
-      ++outcome.diverged;
-      continue;
-    }
-    judged.push_back(summary.val_accuracy.value_or(summary.test_accuracy.value_or(NAN)));
-    tests.push_back(summary.test_accuracy.value_or(NAN));
+    if (!summary) continue;
+    ++outcome.ended;
+    outcome.diverged += summary->diverged ? 1 : 0;
+    if (summary->diverged) continue;
+    judged.push_back(summary->val_accuracy.value_or(summary->test_accuracy.value_or(NAN)));
+    tests.push_back(summary->test_accuracy.value_or(NAN));
   }
   const Spread spread = spread_of(judged);
   outcome.accuracy = spread.mean;
@@ -33,62 +34,97 @@ SweepOutcome outcome_of(const SweepPoint& point, const RunResult* results) {
   return outcome;
 }
 
-/// NaN, where everything diverged, is the worst.
+/// NaN, where everything diverged or nothing ended, is the worst.
 bool better(const SweepOutcome& a, const SweepOutcome& b) {
   return std::isnan(b.accuracy) ? !std::isnan(a.accuracy) : a.accuracy > b.accuracy;
 }
 
-}  // namespace
-
-std::vector<SweepOutcome> run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options) {
+std::vector<RunSpec> specs_of(const std::vector<SweepPoint>& points) {
   std::vector<RunSpec> specs;
   for (const auto& point : points) specs.insert(specs.end(), point.runs.begin(), point.runs.end());
-  const auto results = run_all(specs, options);
-  std::vector<SweepOutcome> outcomes;
+  return specs;
+}
+
+SweepResult ranked(const std::vector<SweepPoint>& points, const std::vector<RunResult>& results) {
+  SweepResult sweep{{}, failures_of(results)};
   std::size_t first = 0;
   for (const auto& point : points) {
-    outcomes.push_back(outcome_of(point, &results[first]));
+    sweep.outcomes.push_back(outcome_of(point, &results[first]));
     first += point.runs.size();
   }
-  std::stable_sort(outcomes.begin(), outcomes.end(), better);
-  return outcomes;
+  std::stable_sort(sweep.outcomes.begin(), sweep.outcomes.end(), better);
+  return sweep;
+}
+
+/// Those of all points, in the order in which they come up: grids may differ in their keys.
+std::vector<std::string> keys_of(const std::vector<SweepOutcome>& outcomes) {
+  std::vector<std::string> keys;
+  for (const auto& outcome : outcomes) {
+    for (const auto& [key, value] : outcome.point.values) {
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+    }
+  }
+  return keys;
+}
+
+/// The point's value of each key, nothing where it has none.
+std::vector<std::string> cells_of(const SweepPoint& point, const std::vector<std::string>& keys) {
+  std::vector<std::string> cells(keys.size());
+  for (const auto& [key, value] : point.values) {
+    cells[static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin())] = value;
+  }
+  return cells;
+}
+
+std::string remark(const SweepOutcome& outcome) {
+  const auto all = static_cast<std::int64_t>(outcome.point.runs.size());
+  std::string text = outcome.diverged > 0 ? fmt::format("{}/{} diverged", outcome.diverged, all) : "";
+  if (outcome.ended < all) text += fmt::format("{}{}/{} not there", text.empty() ? "" : ", ", all - outcome.ended, all);
+  return text;
+}
+
+}  // namespace
+
+SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options) {
+  return ranked(points, run_all(specs_of(points), options));
+}
+
+SweepResult collect_sweep(const std::vector<SweepPoint>& points, const std::filesystem::path& out) {
+  return ranked(points, collect_all(specs_of(points), out));
 }
 
 std::string sweep_table(const std::vector<SweepOutcome>& outcomes) {
   const bool honest = held_out(outcomes.front());
-  std::string text;
-  for (const auto& [key, value] : outcomes.front().point.values) text += fmt::format("{:<20}", key);
-  text += fmt::format("{:>20}{:>12}{:>12}\n", honest ? "held out [%]" : "test [%]", "test [%]", "diverged");
+  const auto keys = keys_of(outcomes);
+  paper::Table table{"", keys, {}};
+  table.header.insert(table.header.end(), {honest ? "held out [%]" : "test [%]", "test [%]", "remarks"});
   for (const auto& outcome : outcomes) {
-    for (const auto& [key, value] : outcome.point.values) text += fmt::format("{:<20}", value);
-    text += fmt::format("{:>20}{:>12}{:>12}\n", percent_text({outcome.accuracy, outcome.deviation, 0}),
-                        percent_text({outcome.test_accuracy, 0, 0}),
-                        outcome.diverged > 0 ? fmt::format("{}/{}", outcome.diverged, outcome.point.runs.size()) : "");
+    auto cells = cells_of(outcome.point, keys);
+    cells.insert(cells.end(), {percent_text({outcome.accuracy, outcome.deviation, outcome.ended}),
+                               percent_text({outcome.test_accuracy, 0, outcome.ended}), remark(outcome)});
+    table.rows.push_back(cells);
   }
-  if (!honest) text += "\nJudged by the test set: set data.holdout for a choice that may be compared.\n";
-  return text;
+  return table.to_text() +
+         (honest ? "" : "\nJudged by the test set: set data.holdout for a choice that may be compared.\n");
 }
 
 std::vector<std::filesystem::path> save_sweep(const std::vector<SweepOutcome>& outcomes,
                                               const std::filesystem::path& folder) {
   nlohmann::ordered_json json{{"judged_by", held_out(outcomes.front()) ? "held out" : "test"}};
-  std::vector<std::string> header;
-  for (const auto& [key, value] : outcomes.front().point.values) header.push_back(key);
+  const auto keys = keys_of(outcomes);
+  auto header = keys;
   header.insert(header.end(), {"runs", "diverged", "accuracy", "deviation", "test_accuracy"});
   CsvTable table(header);
   for (const auto& outcome : outcomes) {
-    std::vector<std::string> cells;
+    auto cells = cells_of(outcome.point, keys);
     nlohmann::ordered_json values;
-    for (const auto& [key, value] : outcome.point.values) {
-      cells.push_back(value);
-      values[key] = value;
-    }
-    for (const double number : {static_cast<double>(outcome.point.runs.size()), static_cast<double>(outcome.diverged),
+    for (const auto& [key, value] : outcome.point.values) values[key] = value;
+    for (const double number : {static_cast<double>(outcome.ended), static_cast<double>(outcome.diverged),
                                 outcome.accuracy, outcome.deviation, outcome.test_accuracy})
       cells.push_back(fmt::to_string(number));
     table.add_row(cells);
     json["points"].push_back({{"values", values},
-                              {"runs", outcome.point.runs.size()},
+                              {"runs", outcome.ended},
                               {"diverged", outcome.diverged},
                               {"accuracy", outcome.accuracy},
                               {"deviation", outcome.deviation},

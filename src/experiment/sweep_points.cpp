@@ -7,6 +7,9 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
+#include <set>
+#include <sstream>
 
 namespace covnoise {
 namespace {
@@ -117,13 +120,16 @@ Config config_of(const SweepOptions& options, const Values& values, const std::s
   return config;
 }
 
-}  // namespace
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
 
-std::vector<SweepPoint> sweep_points(const SweepOptions& options) {
-  require(!options.vary.empty(), "a sweep needs at least one --vary key=value,value,...");
+/// The points of one grid, or of one random search.
+std::vector<SweepPoint> points_of(const SweepOptions& options, const std::vector<std::string>& vary) {
   std::vector<Axis> axes;
   std::vector<std::string> seeds = {""};
-  for (const auto& text : options.vary) {
+  for (const auto& text : vary) {
     const Axis axis = parse_axis(text);
     if (axis.key == "seed") {
       seeds = axis.values;
@@ -137,6 +143,25 @@ std::vector<SweepPoint> sweep_points(const SweepOptions& options) {
     SweepPoint point{values, {}};
     for (const auto& seed : seeds) point.runs.push_back({run_name(values, seed), config_of(options, values, seed)});
     points.push_back(std::move(point));
+  }
+  return points;
+}
+
+}  // namespace
+
+std::vector<SweepPoint> sweep_points(const SweepOptions& options) {
+  require(!options.vary.empty() || !options.grids.empty(), "a sweep needs at least one --vary key=value,value,...");
+  require(options.grids.empty() || options.random == 0, "--grid goes without --random");
+  auto grids = options.grids;
+  if (grids.empty()) grids.emplace_back();
+  std::vector<SweepPoint> points;
+  std::set<std::string> names;
+  for (const auto& text : grids) {
+    auto vary = words_of(text);
+    vary.insert(vary.end(), options.vary.begin(), options.vary.end());
+    for (auto& point : points_of(options, vary)) {
+      if (names.insert(point.runs.front().name).second) points.push_back(std::move(point));
+    }
   }
   return points;
 }

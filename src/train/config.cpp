@@ -121,7 +121,7 @@ std::vector<std::string> difference(const Config& there, const Config& here) {
   std::vector<std::string> lines;
   for (const auto& field : config_fields()) {
     const std::string a = value_text(field, there), b = value_text(field, here);
-    if (a != b && field.section() != "run") lines.push_back(fmt::format("{}: {} there, {} here", field.key, a, b));
+    if (a != b && field.decides_training()) lines.push_back(fmt::format("{}: {} there, {} here", field.key, a, b));
   }
   return lines;
 }

@@ -45,7 +45,9 @@ std::vector<Field> make_fields() {
       COVNOISE_FIELD(train.milestones, at_least(0), "when the step schedule decays: epochs, or below 1 fractions"),
       COVNOISE_FIELD(train.decay, at_least(0), "factor of the rate at each milestone"),
       COVNOISE_FIELD(train.batch_schedule, entries(), "[[epoch, batch, rate], ...]: batch and base rate from then on"),
-      COVNOISE_FIELD(train.eval_train, any(), "evaluate on the training set as well, each epoch"),
+      COVNOISE_FIELD(train.eval_train, one_of({"never", "last", "every"}),
+                     "evaluate on the training set as well: after the last epoch, or at every evaluation"),
+      COVNOISE_FIELD(train.eval_every, at_least(0), "epochs between two evaluations; 0: after the last epoch alone"),
       COVNOISE_FIELD(train.log_every, at_least(0), "steps between two step lines; 0: about ten lines an epoch"),
       COVNOISE_FIELD(train.checkpoint_every, at_least(1), "epochs between two checkpoints"),
       COVNOISE_FIELD(train.snapshot_every, at_least(0), "steps between two networks kept for analyses; 0: none"),
@@ -155,6 +157,8 @@ std::string Field::section() const {
 }
 
 std::string Field::name() const { return key.substr(key.find('.') + 1); }
+
+bool Field::decides_training() const { return section() != "run" && name().rfind("eval_", 0) != 0; }
 
 const std::vector<Field>& config_fields() {
   static const std::vector<Field> fields = make_fields();

@@ -28,8 +28,9 @@ struct Field {
   Limit limit;
   std::string meaning;
 
-  std::string section() const;  ///< "train", "" at the top
-  std::string name() const;     ///< "lr"
+  std::string section() const;    ///< "train", "" at the top
+  std::string name() const;       ///< "lr"
+  bool decides_training() const;  ///< not only how it runs, or what is measured of it
 };
 
 /// All of them: those without a section first, then section by section.

@@ -17,6 +17,7 @@ nlohmann::json program_of_this_rank(const Config& config) {
   return {{"version", COVNOISE_VERSION},
           {"LibTorch", TORCH_VERSION},
           {"device", config.run.device.substr(0, config.run.device.find(':'))},
+          {"evaluations", fmt::format("{}, {}", config.train.eval_train, config.train.eval_every)},
           {"config", to_toml(config)}};
 }
 
@@ -36,7 +37,7 @@ void refuse_together(Communicator& communicator, const std::string& message) {
 
 std::vector<std::string> program_differences(const nlohmann::json& there, const nlohmann::json& here) {
   std::vector<std::string> lines;
-  for (const char* key : {"version", "LibTorch", "device"}) {
+  for (const char* key : {"version", "LibTorch", "device", "evaluations"}) {
     if (there.at(key) != here.at(key))
       lines.push_back(fmt::format("{}: {} there, {} on rank 0", key, there.at(key).dump(), here.at(key).dump()));
   }

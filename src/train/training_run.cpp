@@ -27,6 +27,17 @@ void average_noise_scale(const StepResult& result, Progress& progress) {
   progress.square_average = kKeep * progress.square_average + (1 - kKeep) * square;
 }
 
+/// An epoch's record for people.
+std::string epoch_line(const nlohmann::ordered_json& record, std::int64_t epochs) {
+  const auto number = [&](const char* key) { return record.at(key).get<double>(); };
+  std::string line = fmt::format("epoch {:>3}/{}  train loss {:.4f}  accuracy {:.2f} %", record.at("epoch").get<int>(),
+                                 epochs, number("train_loss"), 100 * number("train_accuracy"));
+  if (record.contains("test_loss"))
+    line += fmt::format("  test loss {:.4f}  accuracy {:.2f} %", number("test_loss"), 100 * number("test_accuracy"));
+  if (record.contains("val_accuracy")) line += fmt::format("  held out {:.2f} %", 100 * number("val_accuracy"));
+  return line + fmt::format("  rate {:g}  {:.0f} images/s", number("lr"), number("images_per_s"));
+}
+
 }  // namespace
 
 nlohmann::json Progress::to_json() const {
@@ -212,10 +223,12 @@ void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
   metrics.write(record);
 }
 
-nlohmann::ordered_json TrainingRun::evaluation(double& judged) {
+nlohmann::ordered_json TrainingRun::evaluation(std::int64_t epoch, double& judged) {
+  nlohmann::ordered_json record = nlohmann::ordered_json::object();
+  const std::int64_t every = config_.train.eval_every;
+  if (!finished() && (every == 0 || (epoch + 1) % every != 0)) return record;
   const auto whole = whole_statistics();
-  nlohmann::ordered_json record;
-  if (config_.train.eval_train) {
+  if (config_.train.eval_train == "every" || (config_.train.eval_train == "last" && finished())) {
     const auto train = evaluate(*model_, split_.train, options_.communicator);
     record["train_eval_loss"] = train.loss;
     record["train_eval_accuracy"] = train.accuracy;
@@ -239,8 +252,8 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
                                    {"train_loss", progress_.epoch_loss / examples},
                                    {"train_accuracy", static_cast<double>(progress_.epoch_correct) / examples}};
   const double speed = images_per_second();
-  double judged = 0;
-  record.update(evaluation(judged));
+  double judged = -1;  // never the best
+  record.update(evaluation(epoch, judged));
   record["lr"] = schedule_.lr(progress_.step - 1);
   record["batch"] = schedule_.batch(epoch);
   record["images_per_s"] = speed;
@@ -249,13 +262,7 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
     files.metrics->write(record);
     files.metrics->flush_synced();
   }
-  options_.say(fmt::format(
-      "epoch {:>3}/{}  train loss {:.4f}  accuracy {:.2f} %  test loss {:.4f}  accuracy {:.2f} %{}  rate {:g}  "
-      "{:.0f} images/s",
-      epoch + 1, schedule_.epochs(), record["train_loss"].get<double>(), 100 * record["train_accuracy"].get<double>(),
-      record["test_loss"].get<double>(), 100 * record["test_accuracy"].get<double>(),
-      split_.validation ? fmt::format("  held out {:.2f} %", 100 * judged) : "", schedule_.lr(progress_.step - 1),
-      speed));
+  options_.say(epoch_line(record, schedule_.epochs()));
   progress_.epoch_loss = 0;
   progress_.epoch_correct = progress_.epoch_examples = 0;
   training_seconds_ = 0;

@@ -47,7 +47,8 @@ class TrainingRun {
   StepResult collect(MetricsWriter* metrics);  ///< of the steps launched; gives the last
   bool stop_requested();                       ///< the same on all ranks
   void end_epoch(std::int64_t epoch, const RunFiles& files);
-  nlohmann::ordered_json evaluation(double& judged);  ///< as it stands in an epoch's record
+  /// As it stands in an epoch's record; nothing, and `judged` as it was, where the epoch is not evaluated.
+  nlohmann::ordered_json evaluation(std::int64_t epoch, double& judged);
   void log_step(const StepResult& result, MetricsWriter& metrics);
   void save(CheckpointStore* store, bool scheduled);
   void save_snapshot();

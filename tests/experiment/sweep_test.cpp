@@ -16,6 +16,8 @@ namespace covnoise {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 SweepOptions tiny() {
   SweepOptions options;
@@ -54,6 +56,23 @@ TEST(SweepPoints, AreDrawnFromRangesByTheirSeed) {
   EXPECT_TRUE(low >= 4 && low <= 16) << low;
 }
 
+/// Grids of different keys one after the other, each with the common key; what comes up again is not run again.
+TEST(SweepPoints, AreThoseOfSeveralGrids) {
+  auto options = tiny();
+  options.vary = {"train.momentum=0.5,0.9"};
+  options.grids = {"regime=sb train.lr=0.1", "regime=lb-diag train.lr=0.1,0.2 noise.stop_after=1",
+                   "regime=sb train.lr=0.1"};
+  const auto points = sweep_points(options);
+  ASSERT_EQ(points.size(), 6u);
+  EXPECT_EQ(points[1].runs[0].name, "regimesb-lr0.1-momentum0.9");
+  EXPECT_EQ(points[5].runs[0].config.noise.structure, "diag-fisher");
+  EXPECT_EQ(points[5].runs[0].config.noise.stop_after, 1);
+  std::vector<SweepOutcome> outcomes(2);
+  outcomes[0].point = points[0];
+  outcomes[1].point = points[5];
+  EXPECT_THAT(sweep_table(outcomes), HasSubstr("regime   train.lr  train.momentum  noise.stop_after"));
+}
+
 TEST(SweepPoints, RefuseWhatMakesNoSense) {
   const auto refuse = [](std::vector<std::string> vary) {
     auto options = tiny();
@@ -87,16 +106,17 @@ TEST_F(RunnerTest, RanksAndDoesNotRepeat) {
   sweep.vary = {"train.lr=1e20,0.05"};
   auto run = options();
   run.jobs = 2;
-  const auto outcomes = run_sweep(sweep_points(sweep), run);
+  const auto outcomes = run_sweep(sweep_points(sweep), run).outcomes;
   ASSERT_EQ(outcomes.size(), 2u);
   EXPECT_EQ(outcomes[0].point.values[0].second, "0.05");
   EXPECT_TRUE(std::isnan(outcomes[1].accuracy));
   EXPECT_EQ(outcomes[1].diverged, 1);
-  EXPECT_THAT(sweep_table(outcomes), ::testing::HasSubstr("Judged by the test set"));
+  EXPECT_THAT(sweep_table(outcomes), HasSubstr("Judged by the test set"));
   for (const auto& path : save_sweep(outcomes, run.out)) EXPECT_GT(fs::file_size(path), 50u);
   run.program = "/bin/false";  // would fail, were it started
   run_sweep(sweep_points(sweep), run);
-  EXPECT_THAT(said_, ::testing::HasSubstr("2 of 2 runs were there already"));
+  EXPECT_EQ(collect_sweep(sweep_points(sweep), run.out).outcomes[0].accuracy, outcomes[0].accuracy);
+  EXPECT_THAT(said_, HasSubstr("2 of 2 runs were there already"));
 }
 
 TEST_F(RunnerTest, AnInterruptedSweepGoesOn) {
@@ -110,26 +130,30 @@ TEST_F(RunnerTest, AnInterruptedSweepGoesOn) {
     FAIL() << "not interrupted";
   } catch (const Error& error) {
     EXPECT_EQ(error.exit_code(), 130);
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("of 3 runs to do"));
+    EXPECT_THAT(error.what(), HasSubstr("of 3 runs to do"));
   }
-  const auto outcomes = run_sweep(sweep_points(sweep), options());
+  const auto outcomes = run_sweep(sweep_points(sweep), options()).outcomes;
   EXPECT_EQ(outcomes[0].point.runs.size(), 3u);
   EXPECT_GT(outcomes[0].accuracy, 0.05);
 }
 
-TEST_F(RunnerTest, AFailedRunSaysWhy) {
+TEST_F(RunnerTest, AFailedRunSaysWhyAndLetsTheOthersFinish) {
   auto sweep = tiny();
-  sweep.set[1] = "data=mnist";
-  sweep.vary = {"seed=0"};
+  sweep.vary = {"data.name=mnist,glyphs", "seed=0,1"};
   auto run = options();
-  run.data_dir = folder_.path().string();
-  try {
-    run_sweep(sweep_points(sweep), run);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("mnist"));
-    EXPECT_THAT(error.what(), ::testing::HasSubstr(".log"));
-  }
+  run.jobs = 2;
+  run.data_dir = folder_.path().string();  // where there is no mnist
+  const auto points = sweep_points(sweep);
+  const auto result = run_sweep(points, run);
+  ASSERT_EQ(result.failures.size(), 2u);
+  EXPECT_THAT(result.failures[1], AllOf(HasSubstr("namemnist-s1 failed"), HasSubstr("mnist"), HasSubstr(".log")));
+  EXPECT_EQ(result.outcomes[0].point.values[0].second, "glyphs");
+  EXPECT_EQ(result.outcomes[0].ended, 2);
+  EXPECT_THAT(sweep_table(result.outcomes), HasSubstr("2/2 not there"));
+  said_.clear();
+  EXPECT_THROW(refuse_failures(result.failures, run.say), Error);
+  EXPECT_EQ(said_, result.failures[0] + "\n" + result.failures[1] + "\n");
+  EXPECT_TRUE(std::isnan(collect_sweep(points, run.out).outcomes[1].accuracy));
 }
 
 TEST(Spread, IsMeanAndDeviation) {

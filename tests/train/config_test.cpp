@@ -201,7 +201,8 @@ schedule = "step"
 milestones = [0.5, 0.75]
 decay = 0.1
 batch_schedule = []
-eval_train = false
+eval_train = "never"
+eval_every = 1
 log_every = 0
 checkpoint_every = 1
 snapshot_every = 0
@@ -210,7 +211,7 @@ precision = "fp32")");
 
 TEST(Config, DifferenceNamesKeysButNotHowItRuns) {
   const auto there = load_config({}, {"train.lr=0.1", "run.threads=1"});
-  const auto here = load_config({}, {"train.lr=0.2", "run.threads=2", "noise.scale=match"});
+  const auto here = load_config({}, {"train.lr=0.2", "run.threads=2", "train.eval_every=7", "noise.scale=match"});
   EXPECT_THAT(difference(there, here),
               ElementsAre("train.lr: 0.1 there, 0.2 here", "noise.scale: 1.0 there, \"match\" here"));
 }

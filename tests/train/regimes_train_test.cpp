@@ -79,13 +79,41 @@ TEST(Train, HeldOutExamplesAreEvaluatedAndNotTrainedOn) {
   TrainOptions options;
   options.config = small_config("sb", "mlp");
   options.config.data.holdout = 64;
-  options.config.train.eval_train = true;
+  options.config.train.eval_train = "last";
   options.out = folder / "run";
   train(options);
   const auto records = read_metrics(options.out);
   EXPECT_EQ(records.back()["step"].get<std::int64_t>(), 2);  // two epochs of one batch of the 64 that are left
   EXPECT_TRUE(records.back().contains("val_accuracy"));
   EXPECT_TRUE(records.back().contains("train_eval_accuracy"));
+}
+
+/// Evaluations cost time and change nothing else: the last one is the same, however many came before it.
+TEST(Train, EvaluatesWhenItIsAskedTo) {
+  const testing::TemporaryFolder folder;
+  const auto records_of = [&](std::int64_t every, const std::string& on_train) {
+    TrainOptions options;
+    options.config = small_config("sb", "mlp");
+    options.config.train.epochs = 3;
+    options.config.train.eval_every = every;
+    options.config.train.eval_train = on_train;
+    options.out = folder / (std::to_string(every) + on_train);
+    train(options);
+    std::vector<nlohmann::ordered_json> epochs;
+    for (const auto& record : read_metrics(options.out)) {
+      if (record.at("kind") == "epoch") epochs.push_back(record);
+    }
+    return epochs;
+  };
+  const auto every = records_of(1, "every"), second = records_of(2, "last"), last = records_of(0, "never");
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(every[i].count("train_eval_loss"), 1u);
+    EXPECT_EQ(second[i].count("train_eval_loss"), i == 2 ? 1u : 0u);
+    EXPECT_EQ(last[i].count("train_eval_loss"), 0u);
+    EXPECT_EQ(second[i].count("test_accuracy"), i >= 1 ? 1u : 0u) << i;
+    EXPECT_EQ(last[i].count("test_accuracy"), i == 2 ? 1u : 0u) << i;
+  }
+  for (const auto& run : {second, last}) EXPECT_EQ(run[2]["test_loss"], every[2]["test_loss"]);
 }
 
 TEST(Train, MicroBatchesDoNotChangeTheGradientNorm) {

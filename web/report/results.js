@@ -78,7 +78,7 @@ function group_body(group, index) {
 function results_table(groups, title) {
   const header = ['Group', 'Test accuracy [%]', 'Train accuracy [%]', 'Gap [points]', 'Test loss', 'Images/s', 'Seeds', 'State'];
   const measured = groups.some((group) => group.runs.some((run) => run.epochs.train_eval_accuracy));
-  const train = measured ? 'Train accuracy is measured after the epoch where train.eval_train is set, else averaged during it. '
+  const train = measured ? 'Train accuracy is measured after the epoch where train.eval_train says so, else averaged during it. '
     : 'Train accuracy is averaged during the last epoch. ';
   const explanation = 'Last epoch, mean ± standard deviation (divisor n − 1) over the runs which reached it. ' + train +
     'Gap: train − test. Images/s: median of a run’s epochs. Seeds link to the raw numbers.';

@@ -33,6 +33,7 @@ std::string plan_table(const std::string& item, const Options& options);
 struct Outcome {
   std::string table;                         ///< for people
   std::vector<std::filesystem::path> paths;  ///< what was written, first <item>.json
+  std::vector<std::string> failures;         ///< a line for each run that failed
 };
 
 /// Trains what is missing of an item, then writes results/<item>/: <item>.json (tables, notes, numbers, versions),

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ struct RunSpec {
 
 struct RunResult {
   RunSpec spec;
-  RunSummary summary;  ///< its last epoch; a run that diverged is a result, too
+  std::optional<RunSummary> summary;  ///< its last epoch, once it is there; a run that diverged is a result, too
+  std::string failure;                ///< a line that says why it ended without one
 };
 
 struct RunnerOptions {
@@ -33,8 +35,15 @@ struct RunnerOptions {
 /// Trains everything in the list, each run in a process of its own, and returns the results in the order of the list.
 /// Beside a run's own files stands software.json: the versions that trained it.
 /// Finished and diverged runs of the same configuration are not repeated, interrupted ones go on; a folder with another
-/// configuration is an Error, and so is a run that fails. After a stop signal the runs save what they have, and an
-/// Error with exit code 128 + signal says how many are left.
+/// configuration is an Error. A run that fails does not keep the others from their end. After a stop signal the runs
+/// save what they have, and an Error with exit code 128 + signal says how many are left.
 std::vector<RunResult> run_all(const std::vector<RunSpec>& specs, const RunnerOptions& options);
+
+/// What there is of the runs below `out`, without training any.
+std::vector<RunResult> collect_all(const std::vector<RunSpec>& specs, const std::filesystem::path& out);
+
+std::vector<std::string> failures_of(const std::vector<RunResult>& results);
+/// Says each line, and ends with an Error that counts them; nothing where there is none.
+void refuse_failures(const std::vector<std::string>& failures, const std::function<void(const std::string&)>& say);
 
 }  // namespace covnoise

@@ -14,8 +14,10 @@ struct SweepOptions {
   std::optional<std::filesystem::path> recipe;
   std::vector<std::string> set;   ///< "key=value", for all runs
   std::vector<std::string> vary;  ///< "key=v1,v2,v3"; for a random search also "key=log:from:to" and "key=lin:from:to"
-  std::int64_t random = 0;        ///< so many random choices instead of the whole grid (the seed's values: all of them)
-  std::uint64_t seed = 0;         ///< of the random choices
+  /// Each "key=v1,v2 key=v1": a search over several grids, worked off one after the other, `vary` with each of them.
+  std::vector<std::string> grids;
+  std::int64_t random = 0;  ///< so many random choices instead of the whole grid (the seed's values: all of them)
+  std::uint64_t seed = 0;   ///< of the random choices
 };
 
 /// One setting of the keys that vary, without the seed.
@@ -24,24 +26,32 @@ struct SweepPoint {
   std::vector<RunSpec> runs;                                ///< one for each seed
 };
 
-/// The points of a sweep, each with its runs. Names of runs say their values.
+/// The points of a sweep, each with its runs and none of them twice. Names of runs say their values.
 std::vector<SweepPoint> sweep_points(const SweepOptions& options);
 
 /// A point with what came out of its runs. Accuracies are means over the runs that did not diverge, in 0..1.
 struct SweepOutcome {
   SweepPoint point;
-  std::int64_t diverged = 0;
+  std::int64_t ended = 0;              ///< of its runs
+  std::int64_t diverged = 0;           ///< of those
   double accuracy = 0, deviation = 0;  ///< of the judging split: held out, or test where nothing is held out
   double test_accuracy = 0;
 };
 
-/// Best first; points all of whose runs diverged come last.
-std::vector<SweepOutcome> run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options);
+/// What came out, best first; points without an accuracy come last.
+struct SweepResult {
+  std::vector<SweepOutcome> outcomes;
+  std::vector<std::string> failures;  ///< a line for each run that failed
+};
+
+SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options);
+/// Of the runs below `out` that are there, without training any.
+SweepResult collect_sweep(const std::vector<SweepPoint>& points, const std::filesystem::path& out);
 
 /// The table for people; says which split judged.
 std::string sweep_table(const std::vector<SweepOutcome>& outcomes);
 
-/// sweep.csv (a row a run) and sweep.json (a point each, best first).
+/// sweep.csv and sweep.json, a point each, best first.
 std::vector<std::filesystem::path> save_sweep(const std::vector<SweepOutcome>& outcomes,
                                               const std::filesystem::path& folder);
 

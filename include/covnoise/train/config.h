@@ -41,7 +41,8 @@ struct TrainConfig {
   std::vector<double> milestones = {0.5, 0.75};
   double decay = 0.1;
   std::vector<BatchChange> batch_schedule;
-  bool eval_train = false;
+  std::string eval_train = "never";
+  std::int64_t eval_every = 1;
   std::int64_t log_every = 0, checkpoint_every = 1, snapshot_every = 0;
   std::string precision = "fp32";
 };
@@ -97,7 +98,8 @@ void check_config(const Config& config);
 /// The resolved configuration: all keys in a fixed order, without comments; parse_config gives it back exactly.
 std::string to_toml(const Config& config);
 
-/// One line for each key that differs, but for [run]: "train.lr: 0.1 there, 0.2 here".
+/// One line for each key that differs, but for those that do not decide what is trained ([run], train.eval_*):
+/// "train.lr: 0.1 there, 0.2 here".
 std::vector<std::string> difference(const Config& there, const Config& here);
 
 std::vector<std::string> config_keys();  ///< "train.lr", ...
