@@ -55,30 +55,27 @@ __global__ void __launch_bounds__(kThreads) add_kernel(PartialSums p) {
 __device__ float as_float(float x) { return x; }
 __device__ float as_float(__nv_bfloat16 x) { return __bfloat162float(x); }
 
-/// One example's sums over positions, or sums of squares: workspace [N][O]. A block is one example.
+constexpr int kColumns = 64;
+
+/// Sums of `rows` consecutive rows of dz [., O], or of their squares: out [slices][O]. A block is one slice and 64
+/// outputs.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    example_sums(const T* dz, int positions, int outputs, bool squared, float* out) {
+    row_sums(const T* dz, long long rows, long long all_rows, int outputs, bool squared, float* out) {
   __shared__ float shared[kThreads];
-  const int columns = min(outputs, static_cast<int>(blockDim.x)), rows = blockDim.x / columns;
-  const int row = threadIdx.x / columns, column = threadIdx.x % columns;
-  dz += static_cast<long long>(blockIdx.x) * positions * outputs;
-  for (int first = 0; first < outputs; first += columns) {
-    const int o = first + column;
-    float sum = 0;
-    if (row < rows && o < outputs)
-      for (int t = row; t < positions; t += rows) {
-        const float value = as_float(dz[static_cast<long long>(t) * outputs + o]);
-        sum += squared ? value * value : value;
-      }
-    shared[threadIdx.x] = sum;
-    __syncthreads();
-    if (row == 0 && o < outputs) {
-      for (int r = 1; r < rows; ++r) sum += shared[r * columns + column];
-      out[static_cast<long long>(blockIdx.x) * outputs + o] = sum;
+  const int o = blockIdx.y * kColumns + threadIdx.x % kColumns;
+  const long long first = blockIdx.x * rows, end = min(first + rows, all_rows);
+  float sum = 0;
+  if (o < outputs)
+    for (long long r = first + threadIdx.x / kColumns; r < end; r += kThreads / kColumns) {
+      const float value = as_float(dz[r * outputs + o]);
+      sum += squared ? value * value : value;
     }
-    __syncthreads();
-  }
+  shared[threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.x >= kColumns || o >= outputs) return;
+  for (int r = 1; r < kThreads / kColumns; ++r) sum += shared[r * kColumns + threadIdx.x];
+  out[static_cast<long long>(blockIdx.x) * outputs + o] = sum;
 }
 
 }  // namespace
@@ -95,23 +92,25 @@ void add_partial_sums(const PartialSums& partial, cudaStream_t stream) {
 
 void bias_gradient(const void* dz, Scalar scalar, int examples, int positions, int outputs, GradientSquares squares_of,
                    int examples_per_group, float* workspace, float* gradient, float* squares, cudaStream_t stream) {
-  const bool grouped = squares_of == GradientSquares::kGroups;
-  const auto sums = [&](bool squared) {
+  const bool one_row = examples_per_group == 1 && positions == 1;  // whose square is that of an element
+  const bool grouped = squares_of == GradientSquares::kGroups && !one_row;
+  const long long all_rows = static_cast<long long>(examples) * positions;
+  const long long rows = grouped ? static_cast<long long>(examples_per_group) * positions
+                                 : std::max<long long>(divide_up<long long>(all_rows, 64), positions);
+  const int slices = static_cast<int>(divide_up(all_rows, rows));
+  const auto sums = [&](bool squared, float* target, float* target_squares) {
+    const dim3 grid(slices, divide_up(outputs, kColumns));
     if (scalar == Scalar::kBFloat16)
-      example_sums<<<examples, kThreads, 0, stream>>>(static_cast<const __nv_bfloat16*>(dz), positions, outputs,
-                                                      squared, workspace);
+      row_sums<<<grid, kThreads, 0, stream>>>(static_cast<const __nv_bfloat16*>(dz), rows, all_rows, outputs, squared,
+                                              workspace);
     else
-      example_sums<<<examples, kThreads, 0, stream>>>(static_cast<const float*>(dz), positions, outputs, squared,
-                                                      workspace);
+      row_sums<<<grid, kThreads, 0, stream>>>(static_cast<const float*>(dz), rows, all_rows, outputs, squared,
+                                              workspace);
     check_launch("bias gradient");
+    add_partial_sums({workspace, slices, 1, 1, 1, outputs, 1, target, target_squares}, stream);
   };
-  sums(false);
-  add_partial_sums(
-      {workspace, examples, grouped ? examples_per_group : 1, 1, 1, outputs, 1, gradient, grouped ? squares : nullptr},
-      stream);
-  if (squares_of != GradientSquares::kSpatial) return;
-  sums(true);
-  add_partial_sums({workspace, examples, 1, 1, 1, outputs, 1, squares, nullptr}, stream);
+  sums(false, gradient, grouped ? squares : nullptr);
+  if (squares_of != GradientSquares::kNone && !grouped) sums(true, squares, nullptr);
 }
 
 }  // namespace covnoise::cuda
