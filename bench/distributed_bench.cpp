@@ -10,6 +10,7 @@
 #include "covnoise/nn/initialize.h"
 #include "covnoise/ops/device.h"
 #include "covnoise/train/defaults.h"
+#include "train/initial_model.h"
 #include "train/training_run.h"
 
 #include <fmt/format.h>
