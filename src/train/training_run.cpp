@@ -19,7 +19,7 @@ TrainingRun::TrainingRun(const TrainOptions& options, const DataSource& source)
       schedule_(options.config, split_.train.size()),
       model_(initial_model(options.config, source, device_)),
       parameters_(*model_),
-      step_(options.config, *model_, parameters_, schedule_, options.communicator) {
+      step_(options.config, *model_, parameters_, schedule_, options.communicator, options.buckets) {
   model_->train();
 }
 

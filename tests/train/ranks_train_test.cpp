@@ -42,6 +42,7 @@ void train_with(int ranks, const Config& config, const std::filesystem::path& ou
     options.config = config;
     options.out = out;
     options.communicator = communicator;
+    options.buckets = {4, 1};  // small networks, too, are summed in parts
     if (steps > 0 && (!communicator || communicator->rank() + 1 == ranks)) {
       options.stop_requested = [asked = 0, steps]() mutable { return ++asked == steps; };
     }
