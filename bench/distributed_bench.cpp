@@ -1,15 +1,17 @@
 // A training step of several ranks, each on a core of its own: bytes handed to the process group in a step (noise must
 // not add any), and the speed of R ranks on R cores over that of one process on one core.
-//   build/bench_distributed [model] [batch] [ranks] [regime,...]     e.g. resnet20 512 2 lb,lb-diag
-// The same with COVNOISE_BENCH_DEVICE=cuda has one GPU for each rank; 1 rank against no process group then shows what
-// the exchange costs.
+//   build/bench_distributed [model] [batch] [ranks] [regime,...] [buckets] [setting]   e.g. resnet20 512 2 lb,lb-diag 4
+// The same with COVNOISE_BENCH_DEVICE=cuda has one GPU for each rank and bf16; 1 rank against no process group then
+// shows what the exchange costs. And the time of sums alone, by their size, with the constants of a ring
+// (docs/scaling.md):
+//   build/bench_distributed messages [ranks,...]
 #include "covnoise/core/error.h"
 #include "covnoise/core/file.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/distributed/launch.h"
-#include "covnoise/nn/initialize.h"
 #include "covnoise/ops/device.h"
 #include "covnoise/train/defaults.h"
+#include "train/initial_model.h"
 #include "train/training_run.h"
 
 #include <fmt/format.h>
@@ -23,11 +25,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
+#include <thread>
 
 namespace covnoise {
 namespace {
 
 constexpr int kWarmUp = 3, kMeasured = 9;
+constexpr int kStepsOnGpu = 10;  // of a measurement: nobody waits for a GPU between steps
 
 struct StepCost {
   double milliseconds = 0;
@@ -39,10 +43,23 @@ std::string device_name() {
   return name ? name : "cpu";
 }
 
-Config bench_config(const std::string& model, const std::string& batch, const std::string& regime) {
-  Config config = load_config(
-      std::nullopt, {"model=" + model, "regime=" + regime, "train.batch=" + batch, "run.device=" + device_name(),
-                     "train.lr=1e-4", "noise.stop_after=1", "train.epochs=1000"});
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream stream(list);
+  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  return words;
+}
+
+/// `setting`: one more, as train.micro_batch=256; may be empty.
+Config bench_config(const std::string& model, const std::string& batch, const std::string& regime,
+                    const std::string& setting) {
+  std::vector<std::string> settings = {
+      "model=" + model,       "regime=" + regime,
+      "train.batch=" + batch, "run.device=" + device_name(),
+      "train.lr=1e-4",        "noise.stop_after=1",
+      "train.epochs=1000",    "train.precision=" + std::string(device_name() == "cpu" ? "fp32" : "bf16")};
+  if (!setting.empty()) settings.push_back(setting);
+  Config config = load_config(std::nullopt, settings);
   resolve_defaults(config);
   return config;
 }
@@ -65,87 +82,149 @@ void stay_on_core(int core) {
   set_threads(1);
 }
 
-StepCost measure_step(const Config& config, Communicator* communicator) {
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+StepCost measure_step(const Config& config, Communicator* communicator, int buckets) {
   torch::manual_seed(1);
   const auto device = training_device(config);
   const DeviceStream stream(device);
   const auto source = random_source(config.train.batch);
   const Split split = make_split(source, config);
   const Schedule schedule(config, split.train.size());
-  const auto model = model_for(config, source);
-  initialize(*model, config.seed);
-  model->to(device);
+  const auto model = initial_model(config, source, device);
   model->train();
   FlatParameters parameters(*model);
-  TrainingStep step(config, *model, parameters, schedule, communicator);
+  BucketOptions options;
+  options.most = buckets;
+  TrainingStep step(config, *model, parameters, schedule, communicator, options);
   const auto order = split.train.order(0);
+  const int steps = device.is_cuda() ? kStepsOnGpu : 1;
   std::vector<double> times;
   std::uint64_t bytes = 0;
-  for (int number = 0; number < kWarmUp + kMeasured; ++number) {
+  for (int round = 0; round < kWarmUp + kMeasured; ++round) {
     const std::uint64_t before = communicator ? communicator->bytes() : 0;
     const auto begin = std::chrono::steady_clock::now();
-    step.launch(number, split.train, order, false);
+    for (int i = 0; i < steps; ++i) step.launch(round * steps + i, split.train, order, false);
     step.collect();
     const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
-    bytes = communicator ? communicator->bytes() - before : 0;
-    if (number >= kWarmUp) times.push_back(spent.count());
+    bytes = communicator ? (communicator->bytes() - before) / static_cast<std::uint64_t>(steps) : 0;
+    if (round >= kWarmUp) times.push_back(spent.count() / steps);
   }
-  std::sort(times.begin(), times.end());
-  return {times[times.size() / 2], bytes};
+  return {median(times), bytes};
 }
 
-/// One rank: its arguments are those of the program, and the file where rank 0 leaves what it measured.
+/// This process as the rank that the launcher says, on its core or GPU.
+Place take_place(std::string& device) {
+  const Place place = place_of(process_environment()).value();
+  if (device == "cpu") stay_on_core(place.local_rank % static_cast<int>(std::thread::hardware_concurrency()));
+  if (device == "cuda") device = fmt::format("cuda:{}", place.local_rank);
+  return place;
+}
+
+/// One rank of a step: model, batch, ranks (0: no process group at all), regime, buckets, setting, and the file where
+/// rank 0 leaves what it measured.
 void run_rank(const std::vector<std::string>& arguments) {
-  Place place = place_of(process_environment()).value();
-  Config config = bench_config(arguments[0], arguments[1], arguments[3]);
-  if (config.run.device == "cpu") stay_on_core(place.local_rank);
-  if (config.run.device == "cuda") config.run.device = fmt::format("cuda:{}", place.local_rank);
-  const bool alone = arguments[2] == "0";  // no process group at all
+  Config config = bench_config(arguments[0], arguments[1], arguments[3], arguments[5]);
+  const Place place = take_place(config.run.device);
   CommunicatorOptions options;
   options.device = device_of(config.run.device);
-  const auto communicator = alone ? nullptr : std::make_unique<Communicator>(place, options);
-  const StepCost cost = measure_step(config, communicator.get());
+  const auto communicator = arguments[2] == "0" ? nullptr : std::make_unique<Communicator>(place, options);
+  const StepCost cost = measure_step(config, communicator.get(), std::stoi(arguments[4]));
   if (communicator) communicator->leave();
-  if (place.rank == 0) write_file_synced(arguments[4], fmt::format("{} {}", cost.milliseconds, cost.bytes));
+  if (place.rank == 0) write_file_synced(arguments[6], fmt::format("{} {}", cost.milliseconds, cost.bytes));
 }
 
-/// `ranks` 0: one process without a process group.
-StepCost measure_ranks(const std::string& model, const std::string& batch, int ranks, const std::string& regime) {
+/// One rank of sums of growing size; rank 0 leaves bytes and microseconds of each.
+void run_message_rank(const std::string& result) {
+  constexpr std::int64_t kLargest = std::int64_t{64} << 20;
+  std::string device = device_name(), lines;
+  const Place place = take_place(device);
+  CommunicatorOptions options;
+  options.device = device_of(device);
+  const DeviceStream stream(options.device);
+  Communicator communicator(place, options);
+  for (std::int64_t bytes = sizeof(float); bytes <= kLargest; bytes *= 4) {
+    const auto message = torch::ones({bytes / static_cast<std::int64_t>(sizeof(float))}, options.device);
+    const int times = bytes < (1 << 20) ? 201 : 15;
+    std::vector<double> microseconds;
+    for (int i = 0; i < times; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      communicator.all_reduce(message);
+      synchronize(options.device);
+      microseconds.push_back(
+          std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
+    }
+    lines += fmt::format("{} {}\n", bytes, median(microseconds));
+  }
+  communicator.leave();
+  if (place.rank == 0) write_file_synced(result, lines);
+}
+
+/// Starts this program as `ranks` ranks with these arguments and a file's name; gives what they left there.
+std::string measured_by_ranks(int ranks, const std::vector<std::string>& arguments) {
   const std::string result = fmt::format("/tmp/covnoise-bench-{}", ::getpid());
   LaunchOptions options;
-  options.processes = std::max(1, ranks);
-  options.command = {std::filesystem::read_symlink("/proc/self/exe").string(),
-                     "rank",
-                     model,
-                     batch,
-                     std::to_string(ranks),
-                     regime,
-                     result};
+  options.processes = ranks;
+  options.command = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  options.command.insert(options.command.end(), arguments.begin(), arguments.end());
+  options.command.push_back(result);
   options.say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
   require(launch(options) == 0, "a rank failed");
-  StepCost cost;
-  std::istringstream(read_file(result)) >> cost.milliseconds >> cost.bytes;
+  const std::string text = read_file(result);
   remove_tree(result);
+  return text;
+}
+
+/// `ranks` 0: one process without a process group. `more`: regime, buckets, setting.
+StepCost measure_ranks(const std::string& model, const std::string& batch, int ranks,
+                       const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"rank", model, batch, std::to_string(ranks)};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  StepCost cost;
+  std::istringstream(measured_by_ranks(std::max(1, ranks), arguments)) >> cost.milliseconds >> cost.bytes;
   return cost;
+}
+
+void say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+/// A ring of R ranks: T(n) = 2 alpha + 2 (R-1)/R n beta, by the smallest message and the largest.
+void run_messages(const std::string& list) {
+  for (const auto& count : words_of(list)) {
+    const double ranks = std::stod(count);
+    std::istringstream lines(measured_by_ranks(std::stoi(count), {"message-rank"}));
+    double bytes = 0, microseconds = 0, first = 0;
+    while (lines >> bytes >> microseconds) {
+      if (first == 0) first = microseconds;
+      say(fmt::format("{} ranks {:>9.0f} bytes {:>10.1f} us", count, bytes, microseconds));
+    }
+    const double alpha = first / std::max(1.0, 2 * (ranks - 1)), sent = 2 * (ranks - 1) / ranks * bytes;
+    say(fmt::format("{} ranks: alpha {:.1f} us, 1/beta {:.2f} GB/s", count, alpha,
+                    sent / (microseconds - first) * 1e-3));
+  }
 }
 
 void run_bench(const std::vector<std::string>& arguments) {
   const auto argument = [&](std::size_t i, const char* otherwise) {
     return i < arguments.size() ? arguments[i] : std::string(otherwise);
   };
+  if (argument(0, "") == "messages") return run_messages(argument(1, "2,4"));
   const std::string model = argument(0, "resnet20"), batch = argument(1, "512");
   const int ranks = std::stoi(argument(2, "2"));
-  std::istringstream regimes(argument(3, "lb,lb-diag"));
-  for (std::string regime; std::getline(regimes, regime, ',');) {
-    const StepCost alone = measure_ranks(model, batch, 0, regime),
-                   together = measure_ranks(model, batch, ranks, regime);
-    std::printf("%s\n",
-                fmt::format("{} {} {:8} 1 process {:9.2f} ms   {} ranks {:9.2f} ms   speed-up {:.2f}   {} bytes a "
-                            "step and rank",
-                            model, batch, regime, alone.milliseconds, ranks, together.milliseconds,
-                            alone.milliseconds / together.milliseconds, together.bytes)
-                    .c_str());
-    std::fflush(stdout);
+  for (const auto& regime : words_of(argument(3, "lb,lb-diag"))) {
+    const std::vector<std::string> more = {regime, argument(4, "4"), argument(5, "")};
+    const StepCost alone = measure_ranks(model, batch, 0, more), together = measure_ranks(model, batch, ranks, more);
+    const double speed = alone.milliseconds / together.milliseconds;
+    say(fmt::format(
+        "{} {} {:8} 1 process {:9.3f} ms   {} ranks {:9.3f} ms   speed-up {:.3f}   overhead of the exchange "
+        "{:+.2f} %   {} bytes a step and rank",
+        model, batch, regime, alone.milliseconds, ranks, together.milliseconds, speed, 100 * (ranks / speed - 1),
+        together.bytes));
   }
 }
 
@@ -157,6 +236,8 @@ int main(int count, char** arguments) {
     const std::vector<std::string> words(arguments + 1, arguments + count);
     if (!words.empty() && words[0] == "rank") {
       covnoise::run_rank({words.begin() + 1, words.end()});
+    } else if (!words.empty() && words[0] == "message-rank") {
+      covnoise::run_message_rank(words.at(1));
     } else {
       covnoise::run_bench(words);
     }

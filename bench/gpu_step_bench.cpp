@@ -2,9 +2,9 @@
 // the first regime named. A JSON object a line.
 //   build/bench_gpu_step [model,...] [precision] [batch] [regime,...]     e.g. resnet44 bf16 4096 lb,ghost,exact
 #include "covnoise/core/error.h"
-#include "covnoise/nn/initialize.h"
 #include "covnoise/ops/device.h"
 #include "covnoise/train/defaults.h"
+#include "train/initial_model.h"
 #include "train/training_run.h"
 
 #include <torch/types.h>
@@ -67,9 +67,7 @@ Measured measure(const Config& config, const DataSource& source) {
   const Split split = make_split(source, config);
   reset_peak_device_bytes(device);
   const Schedule schedule(config, split.train.size());
-  const auto model = model_for(config, source);
-  initialize(*model, config.seed);
-  model->to(device);
+  const auto model = initial_model(config, source, device);
   model->train();
   FlatParameters parameters(*model);
   TrainingStep step(config, *model, parameters, schedule);

@@ -20,30 +20,32 @@ bool wide(const at::Tensor& out) {
   return out.scalar_type() == at::kDouble;
 }
 
-RandomStream stream_of(std::int64_t seed, std::int64_t purpose, std::int64_t step) {
-  return {static_cast<std::uint64_t>(seed), static_cast<Purpose>(purpose), static_cast<std::uint32_t>(step)};
+RandomStream stream_of(std::int64_t seed, std::int64_t purpose, std::int64_t step, std::int64_t first) {
+  return {static_cast<std::uint64_t>(seed), static_cast<Purpose>(purpose), static_cast<std::uint32_t>(step),
+          static_cast<std::uint64_t>(first)};
 }
 
-void fill(at::Tensor out, std::int64_t distribution, std::int64_t seed, std::int64_t purpose, std::int64_t step) {
+void fill(at::Tensor out, std::int64_t distribution, std::int64_t seed, std::int64_t purpose, std::int64_t step,
+          std::int64_t first) {
   const c10::cuda::CUDAGuard guard(out.device());
   fill_random(out.data_ptr(), wide(out), out.numel(), static_cast<Distribution>(distribution),
-              stream_of(seed, purpose, step), current_stream());
+              stream_of(seed, purpose, step, first), current_stream());
 }
 
 void fill_of_variance(at::Tensor out, const at::Tensor& variance, std::int64_t seed, std::int64_t purpose,
-                      std::int64_t step) {
+                      std::int64_t step, std::int64_t first) {
   const c10::cuda::CUDAGuard guard(out.device());
   TORCH_CHECK(
       variance.is_contiguous() && variance.numel() == out.numel() && variance.scalar_type() == out.scalar_type(),
       "variances must be contiguous, and of the size and type of what they are for");
-  fill_normal_of_variance(out.data_ptr(), variance.data_ptr(), wide(out), out.numel(), stream_of(seed, purpose, step),
-                          current_stream());
+  fill_normal_of_variance(out.data_ptr(), variance.data_ptr(), wide(out), out.numel(),
+                          stream_of(seed, purpose, step, first), current_stream());
 }
 
 /// sqrt(variance) times the normals of the noise's stream.
 at::Tensor drawn(const at::Tensor& variance, std::int64_t seed, std::int64_t step) {
   auto out = at::empty_like(variance);
-  fill_of_variance(out, variance, seed, static_cast<std::int64_t>(Purpose::kNoise), step);
+  fill_of_variance(out, variance, seed, static_cast<std::int64_t>(Purpose::kNoise), step, 0);
   return out;
 }
 

@@ -33,6 +33,27 @@ FlatParameters::FlatParameters(torch::nn::Module& module) {
   }
 }
 
+FlatParameters FlatParameters::part(std::size_t begin, std::size_t end) const {
+  TORCH_CHECK(begin < end && end <= entries_.size(), "parameters ", begin, " to ", end, " of ", entries_.size());
+  FlatParameters part;
+  part.first_entry_ = first_entry_ + begin;
+  const std::int64_t first = entries_[begin].offset;
+  part.first_element_ = first_element_ + first;
+  for (std::size_t i = begin; i < end; ++i) {
+    part.entries_.push_back(entries_[i]);
+    part.entries_.back().offset -= first;
+    part.count_ += entries_[i].numel;
+  }
+  const std::int64_t elements = (end < entries_.size() ? entries_[end].offset : size()) - first;
+  part.values_ = values_.narrow(0, first, elements);
+  part.gradient_ = gradient_.narrow(0, first, elements);
+  return part;
+}
+
+at::Tensor FlatParameters::part_of(const at::Tensor& whole) const {
+  return whole.defined() ? whole.narrow(0, first_element_, size()) : whole;
+}
+
 at::Tensor FlatParameters::zeros() const { return torch::zeros_like(values_); }
 
 at::Tensor FlatParameters::view(const at::Tensor& buffer, const Entry& entry) const {

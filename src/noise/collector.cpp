@@ -50,6 +50,7 @@ void Collector::check_accounted(const Needs& needs) const {
 void Collector::start_sums() {
   const torch::NoGradGuard no_grad;
   parameters_.gradient().zero_();
+  sums_end_ = parameters_.size();
   if (!sums_.loss.defined()) {
     const auto options = parameters_.values().options();
     sums_ = {at::zeros({}, options.dtype(at::kDouble)), at::zeros({}, options.dtype(at::kLong))};
@@ -63,6 +64,8 @@ void Collector::start_sums() {
 
 void Collector::add(const at::Tensor& images, const at::Tensor& labels) {
   if (examples_ == 0) start_sums();
+  place_ = first_ + examples_;
+  examples_ += images.size(0);
   const bool statistics = needs_.squares != Squares::kNone || needs_.kronecker;
   const bool of_model = statistics && needs_.labels == Labels::kModel;
   const bool extra = needs_.extra != ExtraBackward::kNone;
@@ -78,7 +81,6 @@ void Collector::add(const at::Tensor& images, const at::Tensor& labels) {
   }
   if (statistics) recorder_->stop();
   if (extra) draw_backward(logits, losses);
-  examples_ += images.size(0);
   const torch::NoGradGuard no_grad;
   sums_.loss.add_(losses.sum(at::kDouble));
   sums_.correct.add_(logits.argmax(1).eq(labels).sum());
@@ -86,12 +88,11 @@ void Collector::add(const at::Tensor& images, const at::Tensor& labels) {
 
 template <class Fill>
 at::Tensor Collector::next_of(Drawn& drawn, std::int64_t n, const at::TensorOptions& options, const Fill& fill) const {
-  const std::int64_t place = first_ + examples_;
-  if (!drawn.values.defined() || drawn.values.numel() < place + n) {
-    drawn.values = at::empty({place + n}, options);
+  if (!drawn.values.defined() || drawn.values.numel() < place_ + n) {
+    drawn.values = at::empty({place_ + n}, options);
     fill(drawn.values, drawn.stream);
   }
-  return drawn.values.narrow(0, place, n);
+  return drawn.values.narrow(0, place_, n);
 }
 
 /// Losses of labels drawn from the model: the label whose slice of the cumulated probabilities holds a uniform number.
@@ -113,28 +114,41 @@ void Collector::draw_backward(const at::Tensor& logits, const at::Tensor& losses
   for (std::size_t i = 0; i < views.size(); ++i) views[i].add_(gradients[i]);
 }
 
-/// exact, spatial: (1/M) sum_i g_i^2. ghost, with S_j the summed gradient of ghost batch j of G = M / M_S and S their
-/// sum: M_S / (G-1) sum_j (S_j/M_S - S/M)^2 = (sum_j S_j^2 - S^2/G) / (M_S (G-1)).
-at::Tensor Collector::fisher_diagonal() const {
-  auto diagonal = recorder_->squares();
-  if (needs_.squares != Squares::kGhost) return diagonal.div_(examples_);
+/// From sums over the batch, in place. exact, spatial: (1/M) sum_i g_i^2. ghost, with S_j the summed gradient of ghost
+/// batch j of G = M / M_S and S their sum: M_S / (G-1) sum_j (S_j/M_S - S/M)^2 = (sum_j S_j^2 - S^2/G) / (M_S (G-1)).
+void Collector::finish_diagonal(at::Tensor squares, const at::Tensor& mean) const {
+  if (needs_.squares != Squares::kGhost) {
+    squares.div_(examples_);
+    return;
+  }
   const double small = static_cast<double>(options_.ghost_batch);
   const double groups = static_cast<double>(examples_) / small;
   TORCH_CHECK(groups >= 2, "the ghost estimator needs at least two ghost batches of ", options_.ghost_batch,
               " examples in a batch, and this one has ", examples_, " examples");
-  const auto& mean = parameters_.gradient();  // S / M
   const double m = static_cast<double>(examples_);
   // Where a layer gives Kronecker factors instead of squares, clamping leaves zero.
-  return diagonal.addcmul_(mean, mean, -m * m / groups).clamp_min_(0).div_(small * (groups - 1));
+  squares.addcmul_(mean, mean, -m * m / groups).clamp_min_(0).div_(small * (groups - 1));
 }
 
-std::vector<KroneckerFactors> Collector::factors() const {
+/// Sums become means from the element `first` on.
+void Collector::finish_elements(std::int64_t first) {
+  const torch::NoGradGuard no_grad;
+  TORCH_CHECK(examples_ > 0, "a batch without examples");
+  const std::int64_t count = sums_end_ - first;
+  const auto gradient = parameters_.gradient().narrow(0, first, count).div_(examples_);
+  if (needs_.squares != Squares::kNone) finish_diagonal(recorder_->squares().narrow(0, first, count), gradient);
+  sums_end_ = first;
+}
+
+std::vector<KroneckerFactors> Collector::factors_of(const FlatParameters& part) const {
   std::vector<KroneckerFactors> result;
+  const std::size_t first = part.first_entry();
   for (const auto& layer : recorder_->layers()) {
     if (!layer.record->input_factor.defined()) continue;
+    if (layer.weight < first || layer.weight >= first + part.entries().size()) continue;
     const auto m = static_cast<double>(examples_);
-    result.push_back({layer.weight,
-                      layer.bias,
+    result.push_back({layer.weight - first,
+                      layer.bias < 0 ? -1 : layer.bias - static_cast<std::int64_t>(first),
                       layer.record->input_factor / m,
                       layer.record->output_factor / (m * static_cast<double>(layer.record->positions)),
                       {},
@@ -143,18 +157,29 @@ std::vector<KroneckerFactors> Collector::factors() const {
   return result;
 }
 
-Statistics Collector::finish() {
+Statistics Collector::statistics_of(const FlatParameters& part) const {
   const torch::NoGradGuard no_grad;
-  TORCH_CHECK(examples_ > 0, "a batch without examples");
   Statistics statistics;
-  statistics.parameters = &parameters_;
+  statistics.parameters = &part;
   statistics.examples = examples_;
-  statistics.gradient = parameters_.gradient().div_(examples_);
+  statistics.gradient = part.gradient();
   if (needs_.squares != Squares::kNone) {
-    statistics.diagonal = fisher_diagonal();
+    statistics.diagonal = part.part_of(recorder_->squares());
     statistics.centred = needs_.squares == Squares::kGhost;
   }
-  if (needs_.kronecker) statistics.factors = factors();
+  if (needs_.kronecker) statistics.factors = factors_of(part);
+  return statistics;
+}
+
+Statistics Collector::finish_part(const FlatParameters& part) {
+  TORCH_CHECK(part.first_element() + part.size() == sums_end_, "parts are finished from the last to the first");
+  finish_elements(part.first_element());
+  return statistics_of(part);
+}
+
+Statistics Collector::finish() {
+  finish_elements(0);
+  Statistics statistics = statistics_of(parameters_);
   if (needs_.extra != ExtraBackward::kNone) statistics.draw = draw_.div_(std::sqrt(static_cast<double>(examples_)));
   return statistics;
 }

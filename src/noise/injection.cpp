@@ -10,6 +10,8 @@
 namespace covnoise {
 namespace {
 
+constexpr std::uint64_t kWordsOfBlock = 4;  // of a random stream; parameters start at multiples of it
+
 double formula_scale_squared(std::int64_t small, std::int64_t large) {
   return large > small ? 1.0 / static_cast<double>(small) - 1.0 / static_cast<double>(large) : 0.0;
 }
@@ -59,33 +61,47 @@ double Injection::scale(const StepContext& context) const {
   return options_.scale * std::sqrt(formula_scale_squared(options_.small_batch, context.batch));
 }
 
-bool Injection::refreshes(const StepContext& context) const { return !kept_ || context.step % refresh_ == 0; }
-
 Needs Injection::needs(const StepContext& context) const {
-  if (scale(context) == 0 || !refreshes(context)) return {};
-  return structure_->needs();
+  if (scale(context) == 0) return {};
+  return kept_.empty() || context.step % refresh_ == 0 ? structure_->needs() : Needs{};
+}
+
+Statistics* Injection::kept_of(const FlatParameters* parameters) {
+  const auto found =
+      std::find_if(kept_.begin(), kept_.end(), [&](const auto& s) { return s.parameters == parameters; });
+  return found == kept_.end() ? nullptr : &*found;
+}
+
+Statistics& Injection::keep(Statistics statistics) {
+  if (auto* known = kept_of(statistics.parameters)) return *known = std::move(statistics);
+  const auto next = std::find_if(kept_.begin(), kept_.end(), [&](const auto& other) {
+    return other.parameters->first_entry() > statistics.parameters->first_entry();
+  });
+  return *kept_.insert(next, std::move(statistics));
 }
 
 StepNoise Injection::draw(const Statistics& statistics, const StepContext& context) {
   StepNoise noise;
   noise.scale = scale(context);
   if (noise.scale == 0) {
-    kept_.reset();
+    kept_.clear();
     return noise;
   }
-  if (refreshes(context)) {
-    kept_ = statistics;
-    structure_->prepare(*kept_);
+  Statistics* kept = kept_of(statistics.parameters);
+  if (!kept || context.step % refresh_ == 0) {
+    kept = &keep(statistics);
+    structure_->prepare(*kept);
   }
-  kept_->gradient = statistics.gradient;
+  kept->gradient = statistics.gradient;
   // Signs of examples differ between parts already; what else a draw of examples needs is the same for all.
   const std::uint32_t part = structure_->needs().extra == ExtraBackward::kNone ? context.part : 0;
   noise.scale *= std::sqrt(context.share);
-  noise.stream = {context.seed, noise_of_part(part), static_cast<std::uint32_t>(context.step)};
-  noise.variance = structure_->variance(*kept_);
+  noise.stream = {context.seed, noise_of_part(part), static_cast<std::uint32_t>(context.step),
+                  static_cast<std::uint64_t>(statistics.parameters->first_element()) / kWordsOfBlock};
+  noise.variance = structure_->variance(*kept);
   if (noise.variance.defined()) return noise;
-  const auto sample = structure_->sample(*kept_, noise.stream);
-  noise.values = sample.is_same(kept_->draw) ? sample.mul(noise.scale) : sample.mul_(noise.scale);
+  const auto sample = structure_->sample(*kept, noise.stream);
+  noise.values = sample.is_same(kept->draw) ? sample.mul(noise.scale) : sample.mul_(noise.scale);
   statistics.parameters->clear_gaps(noise.values);
   return noise;
 }
@@ -99,18 +115,22 @@ double Injection::noise_temperature(const StepContext& context) const {
 
 std::vector<std::pair<std::string, at::Tensor>> Injection::state() const {
   std::vector<std::pair<std::string, at::Tensor>> state;
-  if (!kept_ || refresh_ == 1) return state;
-  const auto& entries = kept_->parameters->entries();
-  if (kept_->diagonal.defined()) {
-    for (const auto& entry : entries) {
-      state.emplace_back("noise.diagonal." + entry.name, kept_->parameters->view(kept_->diagonal, entry));
+  if (refresh_ == 1) return state;
+  for (const auto& kept : kept_) {
+    const auto& entries = kept.parameters->entries();
+    if (kept.diagonal.defined()) {
+      for (const auto& entry : entries)
+        state.emplace_back("noise.diagonal." + entry.name, kept.parameters->view(kept.diagonal, entry));
     }
-  }
-  for (const auto& layer : kept_->factors) {
-    state.emplace_back("noise.input_root." + entries[layer.weight].name, layer.input_root);
-    state.emplace_back("noise.output_root." + entries[layer.weight].name, layer.output_root);
-    if (layer.bias >= 0)
-      state.emplace_back("noise.bias_index." + entries[layer.weight].name, at::full({1}, layer.bias));
+    for (const auto& layer : kept.factors) {
+      const auto& name = entries[layer.weight].name;
+      state.emplace_back("noise.input_root." + name, layer.input_root);
+      state.emplace_back("noise.output_root." + name, layer.output_root);
+      if (layer.bias >= 0) {
+        const auto first = static_cast<std::int64_t>(kept.parameters->first_entry());
+        state.emplace_back("noise.bias_index." + name, at::full({1}, first + layer.bias));  // in the whole
+      }
+    }
   }
   return state;
 }
@@ -134,13 +154,14 @@ void Injection::load_state(const std::vector<std::pair<std::string, at::Tensor>>
       any = true;
     }
     if (const auto root = find("noise.input_root." + entry.name); root.defined()) {
-      const auto bias = find("noise.bias_index." + entry.name);
-      statistics.factors.push_back(
-          {i, bias.defined() ? bias.item<std::int64_t>() : -1, {}, {}, root, find("noise.output_root." + entry.name)});
+      const auto index = find("noise.bias_index." + entry.name);
+      const auto first = static_cast<std::int64_t>(parameters.first_entry());
+      const std::int64_t bias = index.defined() ? index.item<std::int64_t>() - first : -1;
+      statistics.factors.push_back({i, bias, {}, {}, root, find("noise.output_root." + entry.name)});
       any = true;
     }
   }
-  if (any) kept_ = std::move(statistics);
+  if (any) keep(std::move(statistics));
 }
 
 }  // namespace covnoise

@@ -56,12 +56,14 @@ void transform_normals(at::Tensor& out, const RandomStream& stream, const Functi
 
 enum class Distribution : std::int64_t { kNormal, kSigns, kUniform };  // as the operator numbers them
 
-RandomStream stream_of(std::int64_t seed, std::int64_t purpose, std::int64_t step) {
-  return {static_cast<std::uint64_t>(seed), static_cast<Purpose>(purpose), static_cast<std::uint32_t>(step)};
+RandomStream stream_of(std::int64_t seed, std::int64_t purpose, std::int64_t step, std::int64_t first) {
+  return {static_cast<std::uint64_t>(seed), static_cast<Purpose>(purpose), static_cast<std::uint32_t>(step),
+          static_cast<std::uint64_t>(first)};
 }
 
-void fill_cpu(at::Tensor out, std::int64_t distribution, std::int64_t seed, std::int64_t purpose, std::int64_t step) {
-  const RandomStream stream = stream_of(seed, purpose, step);
+void fill_cpu(at::Tensor out, std::int64_t distribution, std::int64_t seed, std::int64_t purpose, std::int64_t step,
+              std::int64_t first) {
+  const RandomStream stream = stream_of(seed, purpose, step, first);
   switch (static_cast<Distribution>(distribution)) {
     case Distribution::kNormal:
       return transform_normals(out, stream, [](auto normal, std::int64_t) { return normal; });
@@ -73,13 +75,13 @@ void fill_cpu(at::Tensor out, std::int64_t distribution, std::int64_t seed, std:
 }
 
 void fill_of_variance_cpu(at::Tensor out, const at::Tensor& variance, std::int64_t seed, std::int64_t purpose,
-                          std::int64_t step) {
+                          std::int64_t step, std::int64_t first) {
   TORCH_CHECK(
       variance.is_contiguous() && variance.numel() == out.numel() && variance.scalar_type() == out.scalar_type(),
       "variances must be contiguous, and of the size and type of what they are for");
   AT_DISPATCH_FLOATING_TYPES(out.scalar_type(), "fill_normal_of_variance", [&] {
     const auto* v = variance.data_ptr<scalar_t>();
-    transform_normals(out, stream_of(seed, purpose, step),
+    transform_normals(out, stream_of(seed, purpose, step, first),
                       [v](auto normal, std::int64_t i) { return static_cast<scalar_t>(std::sqrt(v[i]) * normal); });
   });
 }
@@ -88,7 +90,7 @@ void fill(const at::Tensor& out, Distribution distribution, const RandomStream& 
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("covnoise::fill_random", "").typed<decltype(fill_cpu)>();
   op.call(out, static_cast<std::int64_t>(distribution), static_cast<std::int64_t>(stream.seed),
-          static_cast<std::int64_t>(stream.purpose), stream.step);
+          static_cast<std::int64_t>(stream.purpose), stream.step, static_cast<std::int64_t>(stream.first));
 }
 
 }  // namespace
@@ -99,8 +101,8 @@ void fill_normal_of_variance(const at::Tensor& out, const at::Tensor& variance, 
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("covnoise::fill_normal_of_variance", "")
                              .typed<decltype(fill_of_variance_cpu)>();
-  op.call(out, variance, static_cast<std::int64_t>(stream.seed), static_cast<std::int64_t>(stream.purpose),
-          stream.step);
+  op.call(out, variance, static_cast<std::int64_t>(stream.seed), static_cast<std::int64_t>(stream.purpose), stream.step,
+          static_cast<std::int64_t>(stream.first));
 }
 
 void fill_signs(const at::Tensor& out, const RandomStream& stream) { fill(out, Distribution::kSigns, stream); }
@@ -108,8 +110,8 @@ void fill_signs(const at::Tensor& out, const RandomStream& stream) { fill(out, D
 void fill_uniform(const at::Tensor& out, const RandomStream& stream) { fill(out, Distribution::kUniform, stream); }
 
 TORCH_LIBRARY_FRAGMENT(covnoise, m) {
-  m.def("fill_random(Tensor(a!) out, int distribution, int seed, int purpose, int step) -> ()");
-  m.def("fill_normal_of_variance(Tensor(a!) out, Tensor variance, int seed, int purpose, int step) -> ()");
+  m.def("fill_random(Tensor(a!) out, int distribution, int seed, int purpose, int step, int first) -> ()");
+  m.def("fill_normal_of_variance(Tensor(a!) out, Tensor variance, int seed, int purpose, int step, int first) -> ()");
 }
 
 TORCH_LIBRARY_IMPL(covnoise, CPU, m) {

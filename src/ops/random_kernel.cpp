@@ -55,7 +55,7 @@ void normals(const RandomStream& stream, std::int64_t begin, std::int64_t end, f
   float tail[kNormals];
   for (std::int64_t i = begin; i < end; i += kNormals) {
     const bool whole = i + kNormals <= end;
-    normal_blocks(stream.seed, stream.step, purpose, static_cast<std::uint64_t>(i) / 4,
+    normal_blocks(stream.seed, stream.step, purpose, stream.first + static_cast<std::uint64_t>(i) / 4,
                   whole ? out + (i - begin) : tail);
     for (std::int64_t j = i; !whole && j < end; ++j) out[j - begin] = tail[j - i];
   }

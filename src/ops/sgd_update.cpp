@@ -114,8 +114,8 @@ void sgd_update(at::Tensor& values, const at::Tensor& gradient, at::Tensor& mome
                 const SgdUpdate& update) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("covnoise::sgd_update", "").typed<decltype(update_cpu)>();
-  TORCH_CHECK(!noise.variance.defined() || noise.stream.purpose == Purpose::kNoise,
-              "noise by its variance is drawn from a stream for noise");
+  TORCH_CHECK(!noise.variance.defined() || (noise.stream.purpose == Purpose::kNoise && noise.stream.first == 0),
+              "noise by its variance is drawn from the whole of a stream for noise");
   op.call(values, gradient, momentum, if_defined(noise.values), if_defined(noise.variance), noise.scale,
           static_cast<std::int64_t>(noise.stream.seed), noise.stream.step, update.lr, update.momentum,
           update.weight_decay, if_defined(update.clip), update.nesterov, update.noise_in_gradient);

@@ -19,9 +19,10 @@ PassedBatch BatchPasses::finish() {
 }
 
 template <class Slice>
-PassedBatch BatchPasses::pass(std::int64_t batch, const Slice& slice) {
+PassedBatch BatchPasses::pass(std::int64_t batch, const Slice& slice, const std::function<void()>& before_last) {
   for (std::int64_t first = 0; first < batch; first += micro_batch_) {
     const auto [images, labels] = slice(first, std::min(micro_batch_, batch - first));
+    if (first + micro_batch_ >= batch) before_last();
     collector_.add(images, labels);
   }
   return finish();
@@ -35,20 +36,22 @@ BatchPasses::Kind* BatchPasses::find(const Needs& needs, std::int64_t batch) {
 }
 
 const PassedBatch& BatchPasses::run(const Needs& needs, const Loader& loader, const at::Tensor& indices,
-                                    std::int64_t epoch) {
+                                    std::int64_t epoch, const std::function<void()>& before_last) {
   const bool captured = loader.device().is_cuda() && !needs.kronecker;  // factors are new tensors each time
   const std::int64_t batch = indices.size(0);
   if (!captured) {
-    return last_ = pass(batch, [&](std::int64_t first, std::int64_t n) {
-             const auto slice = indices.narrow(0, first, n);
-             return std::pair(loader.images(slice, epoch), loader.labels(slice));
-           });
+    const auto load = [&](std::int64_t first, std::int64_t n) {
+      const auto slice = indices.narrow(0, first, n);
+      return std::pair(loader.images(slice, epoch), loader.labels(slice));
+    };
+    return last_ = pass(batch, load, before_last);
   }
   Kind* kind = find(needs, batch);
   const auto pass_kind = [&] {
-    return pass(batch, [&](std::int64_t first, std::int64_t n) {
+    const auto read = [&](std::int64_t first, std::int64_t n) {
       return std::pair(kind->images.narrow(0, first, n), kind->labels.narrow(0, first, n));
-    });
+    };
+    return pass(batch, read, [] {});
   };
   if (!kind) {
     kinds_.push_back(std::make_unique<Kind>());

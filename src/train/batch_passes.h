@@ -3,6 +3,7 @@
 #include "covnoise/noise/collector.h"
 #include "covnoise/ops/device.h"
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -24,8 +25,9 @@ class BatchPasses {
   BatchPasses(Collector& collector, std::int64_t micro_batch) : collector_(collector), micro_batch_(micro_batch) {}
 
   /// The examples `indices` as `epoch` sees them; the collector has begun with these needs. What is returned is good
-  /// until the next call.
-  const PassedBatch& run(const Needs& needs, const Loader& loader, const at::Tensor& indices, std::int64_t epoch);
+  /// until the next call. `before_last` is called before the last micro-batch, where no graph is captured.
+  const PassedBatch& run(const Needs& needs, const Loader& loader, const at::Tensor& indices, std::int64_t epoch,
+                         const std::function<void()>& before_last);
 
  private:
   struct Kind {
@@ -36,7 +38,7 @@ class BatchPasses {
   };
   /// slice(first, n) gives images and labels of a micro-batch.
   template <class Slice>
-  PassedBatch pass(std::int64_t batch, const Slice& slice);
+  PassedBatch pass(std::int64_t batch, const Slice& slice, const std::function<void()>& before_last);
   PassedBatch finish();
   Kind* find(const Needs& needs, std::int64_t batch);
 

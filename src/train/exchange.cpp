@@ -5,27 +5,59 @@
 namespace covnoise {
 namespace {
 
-// The elements of the message behind the gradient.
-enum Number : std::int64_t { kLoss, kCorrect, kTrace, kAdded, kNoise, kStop, kNumbers };
+// The elements of the message before the gradient, which two unused ones let start at a multiple of 32 bytes.
+enum Number : std::int64_t { kLoss, kCorrect, kTrace, kAdded, kNoise, kStop, kNumbers = 8 };
 
-at::Tensor sum_of_squares(const at::Tensor& values, const at::Tensor& like) {
-  return values.defined() ? values.dot(values).to(at::kDouble) : at::zeros_like(like);
+void add_squares(at::Tensor& sum, const at::Tensor& values) {
+  if (values.defined()) sum.add_(values.dot(values));
+}
+
+/// Whether what the backward pass of the losses gave is all there is to a layer's gradient and noise.
+bool final_by_layers(const Needs& needs) {
+  return needs.extra == ExtraBackward::kNone && needs.labels == Labels::kData;
+}
+
+/// A part of the parameters' statistics, which are complete.
+Statistics part_of(const Statistics& whole, const FlatParameters& part) {
+  Statistics result = whole;
+  result.parameters = &part;
+  result.gradient = part.part_of(whole.gradient);
+  result.diagonal = part.part_of(whole.diagonal);
+  result.draw = part.part_of(whole.draw);
+  result.factors.clear();
+  const std::size_t first = part.first_entry();
+  for (auto layer : whole.factors) {
+    if (layer.weight < first || layer.weight >= first + part.entries().size()) continue;
+    layer.weight -= first;
+    if (layer.bias >= 0) layer.bias -= static_cast<std::int64_t>(first);
+    result.factors.push_back(layer);
+  }
+  return result;
 }
 
 }  // namespace
 
 Exchange::Exchange(Communicator& communicator, const Config& config, Model& model, FlatParameters& parameters,
-                   Injection& injection)
+                   Injection& injection, const BucketOptions& buckets)
     : communicator_(communicator),
       parameters_(parameters),
       injection_(injection),
       sharding_(config, injection.structure_needs()),
       running_(model, communicator),
-      differenced_(injection.placement(), config.train.momentum, config.train.nesterov),
       separate_(config.train.clip_norm > 0 && injection.drawn_by_parts()) {
   const auto options = parameters.values().options();
   nothing_.numbers = at::zeros({4}, options.dtype(at::kDouble));
-  message_ = at::zeros({parameters.size() + kNumbers}, options);
+  message_ = at::zeros({kNumbers + parameters.size()}, options);
+  added_squares_ = at::zeros({}, options.dtype(at::kDouble));
+  noise_squares_ = at::zeros({}, options.dtype(at::kDouble));
+  const bool one = separate_ || options.device().is_cuda() || !final_by_layers(injection.structure_needs());
+  for (auto& part : cut_in_buckets(parameters, {one ? 1 : buckets.most, buckets.least_bytes})) {
+    bucket_of_.insert(bucket_of_.end(), part.entries().size(), buckets_.size());
+    buckets_.push_back({std::move(part), {injection.placement(), config.train.momentum, config.train.nesterov}, 0});
+  }
+  if (buckets_.size() > 1) {
+    watch_ = std::make_unique<BackwardWatch>(model, [this](std::size_t parameter) { parameter_done(parameter); });
+  }
   sharding_.shard(config.train.batch, communicator.rank(), communicator.size());  // refuses what cannot be shared out
   for (const auto& change : config.train.batch_schedule) sharding_.active(change.batch, communicator.size());
   communicator_.broadcast(parameters_.values(), 0);
@@ -36,7 +68,32 @@ Shard Exchange::begin(std::int64_t batch) {
   shard_ = sharding_.shard(batch, communicator_.rank(), communicator_.size());
   const torch::NoGradGuard no_grad;
   running_.before(shard_);
+  collector_ = nullptr;
+  unsent_ = buckets_.size();
+  added_squares_.zero_();
+  noise_squares_.zero_();
   return shard_;
+}
+
+void Exchange::expect_last(Collector& collector, const StepContext& context) {
+  if (!watch_) return;
+  collector_ = &collector;
+  context_ = context;
+  for (auto& bucket : buckets_) bucket.missing = bucket.parameters.entries().size();
+}
+
+/// The first bucket waits for the numbers.
+void Exchange::parameter_done(std::size_t parameter) {
+  if (!collector_) return;
+  --buckets_[bucket_of_[parameter]].missing;
+  while (unsent_ > 1 && buckets_[unsent_ - 1].missing == 0)
+    send(unsent_ - 1, collector_->finish_part(buckets_[unsent_ - 1].parameters), context_);
+}
+
+at::Tensor Exchange::message_of(std::size_t bucket) const {
+  const auto& parameters = buckets_[bucket].parameters;
+  const std::int64_t before = bucket == 0 ? std::int64_t{kNumbers} : 0;
+  return message_.narrow(0, kNumbers + parameters.first_element() - before, before + parameters.size());
 }
 
 /// This rank's part of the noise; undefined where there is none.
@@ -47,14 +104,25 @@ at::Tensor Exchange::own_noise(const Statistics& statistics, StepContext context
   return injection_.draw(statistics, context).tensor();
 }
 
-void Exchange::fill_message(const at::Tensor& numbers, const at::Tensor& noise, const at::Tensor& added) {
-  auto vector = message_.narrow(0, 0, parameters_.size());
-  at::mul_out(vector, parameters_.gradient(), at::scalar_tensor(shard_.share(), at::kDouble));
+/// The next bucket, from the last to the first on all ranks.
+void Exchange::send(std::size_t index, const Statistics& statistics, const StepContext& context) {
+  const torch::NoGradGuard no_grad;
+  auto& bucket = buckets_[index];
+  noise_ = injection_.drawn_by_parts() ? own_noise(statistics, context) : at::Tensor();
+  const auto added = separate_ ? at::Tensor() : bucket.differenced.next(noise_);
+  auto vector = message_.narrow(0, kNumbers + bucket.parameters.first_element(), bucket.parameters.size());
+  at::mul_out(vector, bucket.parameters.gradient(), at::scalar_tensor(shard_.share(), at::kDouble));
   if (added.defined()) vector.add_(added);
-  const auto like = numbers[0];
-  message_.narrow(0, parameters_.size(), kNumbers)
-      .copy_(at::stack({numbers[0], numbers[1], numbers[3] * shard_.share(), sum_of_squares(added, like),
-                        sum_of_squares(noise, like), at::full_like(like, stop_ ? 1 : 0)}));
+  add_squares(added_squares_, added);
+  add_squares(noise_squares_, noise_);
+  unsent_ = index;
+  if (index > 0) communicator_.start_all_reduce(message_of(index));
+}
+
+void Exchange::write_numbers(const at::Tensor& numbers) {
+  const auto stop = at::full_like(added_squares_, stop_ ? 1 : 0);
+  message_.narrow(0, 0, kStop + 1)
+      .copy_(at::stack({numbers[0], numbers[1], numbers[3] * shard_.share(), added_squares_, noise_squares_, stop}));
 }
 
 /// Drawn from what is the same on every rank, bit for bit: a diagonal stands in that has the whole batch's trace.
@@ -74,21 +142,21 @@ StepNoise Exchange::common_noise(const at::Tensor& trace, const StepContext& con
 StepNoise Exchange::combine(const Statistics& statistics, at::Tensor& numbers, const StepContext& context,
                             at::Tensor& noise_norm) {
   running_.after(shard_);
-  const bool parts = injection_.drawn_by_parts();
-  auto noise = parts ? own_noise(statistics, context) : at::Tensor();
-  const auto added = separate_ ? at::Tensor() : differenced_.next(noise);
-  fill_message(numbers, noise, added);
-  communicator_.all_reduce(message_);
-  parameters_.gradient().copy_(message_.narrow(0, 0, parameters_.size()));
-  const auto sums = message_.narrow(0, parameters_.size(), kNumbers).to(at::kDouble);
+  collector_ = nullptr;
+  while (unsent_ > 0) send(unsent_ - 1, part_of(statistics, buckets_[unsent_ - 1].parameters), context);
+  write_numbers(numbers);
+  communicator_.start_all_reduce(message_of(0));
+  communicator_.finish();
+  parameters_.gradient().copy_(message_.narrow(0, kNumbers, parameters_.size()));
+  const auto sums = message_.narrow(0, 0, kNumbers).to(at::kDouble);
   const auto square = parameters_.gradient().norm().to(at::kDouble).square();
   numbers =
       at::stack({sums[kLoss], sums[kCorrect], (square - sums[kAdded]).clamp_min(0).sqrt(), sums[kTrace], sums[kStop]});
-  if (!parts) return common_noise(sums.narrow(0, kTrace, 1), context);
+  if (!injection_.drawn_by_parts()) return common_noise(sums.narrow(0, kTrace, 1), context);
   noise_norm = sums[kNoise].sqrt();
   StepNoise result;
   if (!separate_ || injection_.scale(context) == 0) return result;
-  result.values = noise.defined() ? noise : parameters_.zeros();
+  result.values = noise_.defined() ? noise_ : parameters_.zeros();
   communicator_.all_reduce(result.values);
   return result;
 }
@@ -96,17 +164,18 @@ StepNoise Exchange::combine(const Statistics& statistics, at::Tensor& numbers, c
 std::vector<std::pair<std::string, at::Tensor>> Exchange::state() const {
   std::vector<std::pair<std::string, at::Tensor>> state;
   if (injection_.drawn_by_parts()) state = injection_.state();
-  if (differenced_.last().defined()) {
-    for (const auto& entry : parameters_.entries())
-      state.emplace_back("noise.last." + entry.name, parameters_.view(differenced_.last(), entry));
-    state.emplace_back("noise.quiet", at::full({1}, differenced_.quiet(), at::kLong));
+  for (const auto& [parameters, differenced, missing] : buckets_) {
+    if (!differenced.last().defined()) continue;
+    for (const auto& entry : parameters.entries())
+      state.emplace_back("noise.last." + entry.name, parameters.view(differenced.last(), entry));
   }
+  if (buckets_[0].differenced.last().defined())
+    state.emplace_back("noise.quiet", at::full({1}, buckets_[0].differenced.quiet(), at::kLong));
   if (const auto running = running_.own_part(); running.numel() > 0) state.emplace_back("running", running);
   return state;
 }
 
 void Exchange::load_state(const std::vector<std::pair<std::string, at::Tensor>>& state) {
-  if (injection_.drawn_by_parts()) injection_.load_state(state, parameters_);
   at::Tensor last, running;
   std::int64_t quiet = 0;
   for (const auto& [name, tensor] : state) {
@@ -118,7 +187,10 @@ void Exchange::load_state(const std::vector<std::pair<std::string, at::Tensor>>&
       parameters_.view(last, entry).copy_(tensor);
     }
   }
-  differenced_.restore(last, quiet);
+  for (auto& bucket : buckets_) {
+    if (injection_.drawn_by_parts()) injection_.load_state(state, bucket.parameters);
+    bucket.differenced.restore(bucket.parameters.part_of(last), quiet);
+  }
   if (running.defined()) running_.set_own_part(running);
   if (!running.defined()) running_.part();
 }

@@ -1,8 +1,11 @@
 #pragma once
 #include "covnoise/distributed/communicator.h"
+#include "covnoise/nn/backward_watch.h"
 #include "covnoise/nn/model_zoo.h"
+#include "covnoise/noise/collector.h"
 #include "covnoise/noise/injection.h"
 #include "train/batch_passes.h"
+#include "train/buckets.h"
 #include "train/differenced_noise.h"
 #include "train/running_statistics.h"
 #include "train/shard.h"
@@ -10,24 +13,31 @@
 namespace covnoise {
 
 /// What the ranks of a training do with each other in a step, between the passes over their shares of the batch and the
-/// update, which is the same on all of them: one sum over the ranks of one message,
+/// update, which is the same on all of them: a sum over the ranks,
 ///
 ///   sum_r (share_r g_r + n_r),   share_r = M_r / M,   n_r = s sqrt(share_r) C_r^(1/2) xi_r
 ///
 /// which is the gradient of the whole batch and noise of covariance s^2 sum_r share_r C_r = s^2 C: independent draws
 /// add their covariances, so that noise costs no communication. In the update it goes differenced (DifferencedNoise).
 /// Structures that need the whole batch (the trace, the mean gradient) are drawn after the sum, by the same counters on
-/// every rank. The numbers for the metrics, and Tr F, are the last few elements of the message.
+/// every rank. The numbers for the metrics, and Tr F, stand before the gradient in the message.
+///
+/// The message is cut in buckets of whole layers. The sum of a bucket starts as soon as the last backward pass is
+/// through with its layers, and its noise is in it; the first bucket, which has the numbers, comes last. One bucket is
+/// left where the noise or its statistics take another pass (draws of examples, labels of the model), where noise is a
+/// message of its own, and on a GPU, where the passes are one captured graph.
 ///
 /// With train.clip_norm the gradient's norm is wanted before the noise is in it: noise that ranks draw then is a second
 /// message.
 class Exchange {
  public:
   Exchange(Communicator& communicator, const Config& config, Model& model, FlatParameters& parameters,
-           Injection& injection);
+           Injection& injection, const BucketOptions& buckets);
 
   /// This rank's share of a batch, before its passes.
   Shard begin(std::int64_t batch);
+  /// Before the last backward pass of the share.
+  void expect_last(Collector& collector, const StepContext& context);
   /// The result of no passes, where a rank has no share.
   const PassedBatch& nothing() const { return nothing_; }
   /// From what the passes gave: the gradient of the whole batch in the parameters, `numbers` ([5]: those of
@@ -45,8 +55,16 @@ class Exchange {
   void load_state(const std::vector<std::pair<std::string, at::Tensor>>& state);
 
  private:
+  struct Bucket {
+    FlatParameters parameters;
+    DifferencedNoise differenced;
+    std::size_t missing = 0;  // parameters that the backward pass still has to give
+  };
+  void parameter_done(std::size_t parameter);
+  void send(std::size_t bucket, const Statistics& statistics, const StepContext& context);
+  at::Tensor message_of(std::size_t bucket) const;
   at::Tensor own_noise(const Statistics& statistics, StepContext context);
-  void fill_message(const at::Tensor& numbers, const at::Tensor& noise, const at::Tensor& added);
+  void write_numbers(const at::Tensor& numbers);
   StepNoise common_noise(const at::Tensor& trace, const StepContext& context);
 
   Communicator& communicator_;
@@ -54,12 +72,21 @@ class Exchange {
   Injection& injection_;
   Sharding sharding_;
   RunningStatistics running_;
-  DifferencedNoise differenced_;
   bool separate_;  // noise in a message of its own
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;  // of each parameter
+  std::unique_ptr<BackwardWatch> watch_;
   Shard shard_;
   PassedBatch nothing_;
   at::Tensor message_, trace_;
   bool stop_ = false;
+
+  // Of the current step.
+  std::size_t unsent_ = 0;          // buckets, the first ones
+  Collector* collector_ = nullptr;  // while the last backward pass is running
+  StepContext context_;
+  at::Tensor noise_;                          // of the bucket sent last
+  at::Tensor added_squares_, noise_squares_;  // sums over what was sent
 };
 
 }  // namespace covnoise

@@ -13,8 +13,8 @@ namespace covnoise {
 namespace {
 
 /// What the two sides have to agree on besides the configuration.
-nlohmann::json program_of_this_rank(const Config& config) {
-  return {{"version", COVNOISE_VERSION},
+nlohmann::json program_of_this_rank(const Config& config, const std::string& version) {
+  return {{"version", version},
           {"LibTorch", TORCH_VERSION},
           {"device", config.run.device.substr(0, config.run.device.find(':'))},
           {"evaluations", fmt::format("{}, {}", config.train.eval_train, config.train.eval_every)},
@@ -51,8 +51,10 @@ std::vector<std::string> program_differences(const nlohmann::json& there, const 
 
 }  // namespace
 
-void refuse_other_training(Communicator& communicator, const Config& config) {
-  const auto all = communicator.all_gather(program_of_this_rank(config).dump());
+std::string program_version() { return COVNOISE_VERSION; }
+
+void refuse_other_training(Communicator& communicator, const Config& config, const std::string& version) {
+  const auto all = communicator.all_gather(program_of_this_rank(config, version).dump());
   const auto first = nlohmann::json::parse(all[0]);
   for (int rank = 1; rank < communicator.size(); ++rank) {
     const auto lines = program_differences(nlohmann::json::parse(all[static_cast<std::size_t>(rank)]), first);

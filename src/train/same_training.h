@@ -3,10 +3,16 @@
 #include "covnoise/distributed/communicator.h"
 #include "covnoise/train/config.h"
 
+#include <string>
+
 namespace covnoise {
 
+/// The version of this program.
+std::string program_version();
+
 /// An Error on every rank, naming the first whose program or configuration differs from rank 0's, and in what.
-void refuse_other_training(Communicator& communicator, const Config& config);
+void refuse_other_training(Communicator& communicator, const Config& config,
+                           const std::string& version = program_version());
 
 /// The same for the bytes of the data set.
 void refuse_other_data(Communicator& communicator, const DataSource& source);

@@ -2,30 +2,14 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/file.h"
-#include "covnoise/nn/initialize.h"
+#include "train/initial_model.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace covnoise {
 namespace {
-
-/// The critical batch size of McCandlish et al. (2018), Tr S / |G|^2, from averages over steps: one step's ratio is too
-/// noisy, and |g|^2 - Tr S / M can be negative.
-std::optional<double> noise_scale(const Progress& progress) {
-  if (progress.square_average <= 0) return std::nullopt;
-  return progress.trace_average / progress.square_average;
-}
-
-void average_noise_scale(const StepResult& result, Progress& progress) {
-  constexpr double kKeep = 0.95;
-  const double square =
-      std::pow(result.grad_norm, 2) - *result.covariance_trace / static_cast<double>(result.context.batch);
-  progress.trace_average = kKeep * progress.trace_average + (1 - kKeep) * *result.covariance_trace;
-  progress.square_average = kKeep * progress.square_average + (1 - kKeep) * square;
-}
 
 /// An epoch's record for people.
 std::string epoch_line(const nlohmann::ordered_json& record, std::int64_t epochs) {
@@ -40,54 +24,6 @@ std::string epoch_line(const nlohmann::ordered_json& record, std::int64_t epochs
 
 }  // namespace
 
-nlohmann::json Progress::to_json() const {
-  nlohmann::json json = {{"step", step},
-                         {"epoch_loss", epoch_loss},
-                         {"epoch_correct", epoch_correct},
-                         {"epoch_examples", epoch_examples},
-                         {"best_accuracy", best_accuracy},
-                         {"trace_average", trace_average},
-                         {"square_average", square_average}};
-  if (best_step) json["best_step"] = *best_step;
-  return json;
-}
-
-Progress Progress::from_json(const nlohmann::json& json) {
-  Progress progress;
-  progress.step = json.at("step");
-  progress.epoch_loss = json.at("epoch_loss");
-  progress.epoch_correct = json.at("epoch_correct");
-  progress.epoch_examples = json.at("epoch_examples");
-  progress.best_accuracy = json.at("best_accuracy");
-  progress.trace_average = json.at("trace_average");
-  progress.square_average = json.at("square_average");
-  if (json.contains("best_step")) progress.best_step = json.at("best_step").get<std::int64_t>();
-  return progress;
-}
-
-std::shared_ptr<Model> model_for(const Config& config, const DataSource& source) {
-  const auto& images = source.train.images;
-  ModelOptions options;
-  options.input = {images.size(1), images.size(2), images.size(3)};
-  options.classes = static_cast<std::int64_t>(source.classes.size());
-  options.ghost_batch = config.train.ghost_batch;
-  auto model = make_model(config.model, options);
-  model->to(config.train.precision == "fp64" ? torch::kFloat64 : torch::kFloat32);
-  return model;
-}
-
-namespace {
-
-/// The network of the seed: drawn on the CPU, so that it starts the same everywhere.
-std::shared_ptr<Model> initial_model(const Config& config, const DataSource& source, at::Device device) {
-  auto model = model_for(config, source);
-  initialize(*model, config.seed);
-  model->to(device);
-  return model;
-}
-
-}  // namespace
-
 TrainingRun::TrainingRun(const TrainOptions& options, const DataSource& source)
     : options_(options),
       config_(options.config),
@@ -97,7 +33,7 @@ TrainingRun::TrainingRun(const TrainOptions& options, const DataSource& source)
       schedule_(options.config, split_.train.size()),
       model_(initial_model(options.config, source, device_)),
       parameters_(*model_),
-      step_(options.config, *model_, parameters_, schedule_, options.communicator) {
+      step_(options.config, *model_, parameters_, schedule_, options.communicator, options.buckets) {
   model_->train();
 }
 
@@ -188,10 +124,7 @@ StepResult TrainingRun::collect(MetricsWriter* metrics) {
     throw;
   }
   for (const auto& result : results) {
-    progress_.epoch_loss += result.loss * static_cast<double>(result.context.batch);
-    progress_.epoch_correct += result.correct;
-    progress_.epoch_examples += result.context.batch;
-    if (result.covariance_trace) average_noise_scale(result, progress_);
+    progress_.add(result);
     stop_agreed_ = stop_agreed_ || result.stop;
   }
   return results.back();
@@ -215,7 +148,7 @@ void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
       {"grad_norm", result.grad_norm},
       {"noise_norm", result.noise_norm}};
   if (result.fisher_trace) record["fisher_trace"] = *result.fisher_trace;
-  if (const auto scale = noise_scale(progress_); scale && result.fisher_trace) record["noise_scale"] = *scale;
+  if (const auto scale = progress_.noise_scale(); scale && result.fisher_trace) record["noise_scale"] = *scale;
   record["temperature"] = rate / static_cast<double>(context.batch);
   record["noise_temperature"] = step_.injection().noise_temperature(context);
   record["images_per_s"] = images_per_second();
@@ -263,8 +196,7 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
     files.metrics->flush_synced();
   }
   options_.say(epoch_line(record, schedule_.epochs()));
-  progress_.epoch_loss = 0;
-  progress_.epoch_correct = progress_.epoch_examples = 0;
+  progress_.start_epoch();
   training_seconds_ = 0;
   training_images_ = 0;
   if (!finished() && (epoch + 1) % config_.train.checkpoint_every != 0) return;

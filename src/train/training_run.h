@@ -5,24 +5,12 @@
 #include "covnoise/train/run_folder.h"
 #include "covnoise/train/trainer.h"
 #include "train/rank_states.h"
+#include "train/run_progress.h"
 #include "train/training_step.h"
 
 #include <chrono>
 
 namespace covnoise {
-
-/// How far a run is: everything, besides the tensors, that a checkpoint keeps.
-struct Progress {
-  std::int64_t step = 0;  ///< steps done
-  double epoch_loss = 0;  ///< sums over the steps of the current epoch, weighted by examples
-  std::int64_t epoch_correct = 0, epoch_examples = 0;
-  double best_accuracy = -1;  ///< validation, or test where nothing is held out, at a scheduled checkpoint
-  std::optional<std::int64_t> best_step;
-  double trace_average = 0, square_average = 0;  ///< smoothed numerator and denominator of the noise scale
-
-  nlohmann::json to_json() const;
-  static Progress from_json(const nlohmann::json& json);
-};
 
 /// Where a run writes: rank 0 of several alone has them.
 struct RunFiles {
@@ -74,7 +62,5 @@ class TrainingRun {
   double seconds_before_ = 0;
   Clock::time_point start_ = Clock::now();
 };
-
-std::shared_ptr<Model> model_for(const Config& config, const DataSource& source);
 
 }  // namespace covnoise

@@ -46,7 +46,7 @@ InjectionOptions injection_options(const Config& config) {
 }
 
 TrainingStep::TrainingStep(const Config& config, Model& model, FlatParameters& parameters, const Schedule& schedule,
-                           Communicator* communicator)
+                           Communicator* communicator, const BucketOptions& buckets)
     : config_(config),
       parameters_(parameters),
       schedule_(schedule),
@@ -56,7 +56,7 @@ TrainingStep::TrainingStep(const Config& config, Model& model, FlatParameters& p
       injection_(injection_options(config)),
       sgd_(parameters,
            {config.train.momentum, config.train.nesterov, config.train.weight_decay, config.train.clip_norm}),
-      exchange_(communicator ? std::make_unique<Exchange>(*communicator, config, model, parameters, injection_)
+      exchange_(communicator ? std::make_unique<Exchange>(*communicator, config, model, parameters, injection_, buckets)
                              : nullptr) {}
 
 StepContext TrainingStep::context(std::int64_t step) const {
@@ -94,7 +94,9 @@ const PassedBatch& TrainingStep::pass(const Needs& needs, const Loader& loader, 
   const Shard shard = exchange_ ? exchange_->begin(at.batch) : Shard{0, at.batch, at.batch};
   collector_.begin(needs, config_.seed, static_cast<std::uint32_t>(at.step), shard.first);
   if (shard.count == 0) return exchange_->nothing();
-  return passes_.run(needs, loader, indices.narrow(0, shard.first, shard.count), schedule_.epoch_of(at.step));
+  return passes_.run(needs, loader, indices.narrow(0, shard.first, shard.count), schedule_.epoch_of(at.step), [&] {
+    if (exchange_) exchange_->expect_last(collector_, at);
+  });
 }
 
 StepResult TrainingStep::result_of(const Launched& launched, const double* numbers) const {

@@ -41,7 +41,7 @@ class TrainingStep {
  public:
   /// `communicator`: of the ranks that share each batch; may be null.
   TrainingStep(const Config& config, Model& model, FlatParameters& parameters, const Schedule& schedule,
-               Communicator* communicator = nullptr);
+               Communicator* communicator = nullptr, const BucketOptions& buckets = {});
 
   /// Step `step` on the examples `indices` of the training set. On a GPU it may still be going on afterwards.
   void launch(std::int64_t step, const Loader& loader, const at::Tensor& indices, bool details);

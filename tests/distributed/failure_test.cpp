@@ -3,6 +3,7 @@
 #include "covnoise/distributed/communicator.h"
 #include "covnoise/distributed/launch.h"
 #include "covnoise/train/checkpoint.h"
+#include "distributed/small_training.h"
 #include "support/process.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
@@ -11,31 +12,17 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <thread>
 
 namespace covnoise {
 namespace {
 
 using ::testing::HasSubstr;
-using Words = std::vector<std::string>;
+using testing::newest_step;
+using testing::training;
+using testing::wait_until;
+using testing::Words;
 
 constexpr int kRanks = 4;
-
-Words training(const std::filesystem::path& out, int epochs, int timeout = 60) {
-  return {"train",
-          "--model=mlp",
-          "--data=glyphs",
-          "--regime=lb-diag",
-          "--epochs=" + std::to_string(epochs),
-          "--threads=1",
-          "--set=train.batch=32",
-          "--set=data.train_limit=64",
-          "--set=data.test_limit=50",
-          "--set=noise.small_batch=4",
-          "--set=noise.stop_after=1",
-          "--timeout=" + std::to_string(timeout),
-          "--out=" + out.string()};
-}
 
 /// Processes with the variables of a launcher, so that each is a child of this one and can be killed by its number.
 std::vector<testing::Process> start_ranks(const testing::TemporaryFolder& folder, const Words& arguments, int count,
@@ -55,20 +42,6 @@ std::vector<testing::Process> start_ranks(const testing::TemporaryFolder& folder
     ranks.emplace_back(words, folder / ("log" + std::to_string(rank)));
   }
   return ranks;
-}
-
-std::int64_t newest_step(const std::filesystem::path& run) {
-  const auto list = CheckpointStore(run / "checkpoints").list();
-  return list.empty() ? 0 : list.back().step;
-}
-
-bool wait_until(const std::function<bool()>& done, std::chrono::seconds most) {
-  const auto end = std::chrono::steady_clock::now() + most;
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
 }
 
 /// Lets the ranks save something new, kills one, and checks how the others end.

@@ -33,5 +33,19 @@ TEST(FlatParameters, AlignsEveryParameterAndClearsGaps) {
   EXPECT_EQ(ones.sum().item<double>(), static_cast<double>(parameters.count()));
 }
 
+TEST(FlatParameters, PartsShareTheMemoryOfTheWhole) {
+  const auto network = testing::make_small_network("convolution", at::kDouble);
+  FlatParameters parameters(*network);
+  const auto middle = parameters.part(1, 3), last = middle.part(1, 2);
+  EXPECT_EQ(middle.first_element(), parameters.entries()[1].offset);
+  EXPECT_EQ(middle.size(), parameters.entries()[3].offset - parameters.entries()[1].offset);
+  EXPECT_EQ(last.first_entry(), 2u);
+  EXPECT_EQ(last.count(), parameters.entries()[2].numel);
+  const auto expected = parameters.view(parameters.values(), parameters.entries()[2]);
+  EXPECT_TRUE(last.view(last.values(), last.entries()[0]).is_alias_of(expected));
+  EXPECT_TRUE(last.view(last.values(), last.entries()[0]).equal(expected));
+  EXPECT_TRUE(middle.view(middle.part_of(parameters.values()), middle.entries()[1]).equal(expected));
+}
+
 }  // namespace
 }  // namespace covnoise

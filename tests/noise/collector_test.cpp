@@ -1,6 +1,7 @@
 #include "covnoise/noise/collector.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/nn/backward_watch.h"
 #include "covnoise/ops/random.h"
 #include "support/small_networks.h"
 
@@ -117,6 +118,30 @@ TEST_P(CollectorTest, SlicesDoNotChangeTheStatistics) {
       expect_equal(row(sliced.diagonal), diagonal);
       expect_equal(row(sliced.draw), draw);
     }
+  }
+}
+
+/// The statistics of a part while the backward pass is still at work on the layers before it.
+TEST_P(CollectorTest, PartsAreFinishedWhileTheBackwardPassIsRunning) {
+  const std::size_t count = parameters_.entries().size();
+  for (const auto estimator : {Squares::kExact, Squares::kGhost}) {
+    const auto whole = collect(collector_, squares(estimator), examples_, kExamples);
+    const auto gradient = row(whole.gradient), diagonal = row(whole.diagonal);
+    const FlatParameters part = parameters_.part(count - 2, count);  // weight and bias of the last layer
+    at::Tensor part_gradient, part_diagonal;
+    std::vector<std::size_t> done;
+    const BackwardWatch watch(*network_, [&](std::size_t parameter) {
+      done.push_back(parameter);
+      if (done.size() != 2) return;
+      const auto statistics = collector_.finish_part(part);
+      part_gradient = statistics.gradient.clone(), part_diagonal = statistics.diagonal.clone();
+    });
+    const auto again = collect(collector_, squares(estimator), examples_, kExamples);
+    EXPECT_EQ(done.size(), count);
+    EXPECT_TRUE(part_gradient.equal(part.part_of(again.gradient)));
+    EXPECT_TRUE(part_diagonal.equal(part.part_of(again.diagonal)));
+    expect_equal(row(again.gradient), gradient);
+    expect_equal(row(again.diagonal), diagonal);
   }
 }
 

@@ -50,6 +50,17 @@ TEST(NormalPair, IsFiniteAtTheEndsOfItsRange) {
   }
 }
 
+TEST(RandomStream, OfAPartHasTheNumbersOfTheWhole) {
+  const auto options = testing::on_device(torch::empty({0}, torch::kFloat64)).options();
+  const RandomStream whole{5, Purpose::kNoise, 2}, part{5, Purpose::kNoise, 2, 48 / 4};
+  for (const auto fill : {fill_normal, fill_signs, fill_uniform}) {
+    auto all = torch::empty({5000}, options), some = torch::empty({4321}, options);
+    fill(all, whole);
+    fill(some, part);
+    EXPECT_TRUE(some.equal(all.narrow(0, 48, 4321)));
+  }
+}
+
 TEST(FillNormal, HasTheMomentsOfANormal) {
   const std::int64_t n = 1 << 20;
   auto x = testing::on_device(torch::empty({n}, torch::kFloat64));

@@ -31,6 +31,7 @@ class Process {
     posix_spawn_file_actions_destroy(&actions);
   }
 
+  int id() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
   /// Exit code, or 128 + the signal that ended it.
   int wait() {

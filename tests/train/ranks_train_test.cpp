@@ -42,6 +42,7 @@ void train_with(int ranks, const Config& config, const std::filesystem::path& ou
     options.config = config;
     options.out = out;
     options.communicator = communicator;
+    options.buckets = {4, 1};  // small networks, too, are summed in parts
     if (steps > 0 && (!communicator || communicator->rank() + 1 == ranks)) {
       options.stop_requested = [asked = 0, steps]() mutable { return ++asked == steps; };
     }
@@ -171,6 +172,19 @@ TEST(Ranks, WithOtherDataAreRefusedByName) {
   };
   EXPECT_THAT([&] { testing::as_ranks(3, trial); },
               ::testing::ThrowsMessage<Error>(::testing::MatchesRegex("rank 2 \\(.*other data of the name mnist.*")));
+}
+
+TEST(Ranks, WithAnotherVersionOfTheProgramAreRefusedByName) {
+  const auto trial = [](Communicator& communicator) {
+    const auto config = ranks_config("mlp", {});
+    EXPECT_NO_THROW(refuse_other_training(communicator, config));
+    refuse_other_training(communicator, config, communicator.rank() == 2 ? "0.0.1-other" : program_version());
+  };
+  EXPECT_THAT([&] { testing::as_ranks(3, trial); },
+              ::testing::ThrowsMessage<Error>(::testing::AllOf(
+                  ::testing::HasSubstr("rank 2 ("),
+                  ::testing::HasSubstr("was started for another training: version: \"0.0.1-other\" there, \"" +
+                                       program_version() + "\" on rank 0"))));
 }
 
 TEST(Ranks, WithAnotherConfigurationAreRefusedByName) {

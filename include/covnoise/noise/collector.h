@@ -33,6 +33,10 @@ class Collector {
   /// unless factors are needed.
   void add(const at::Tensor& images, const at::Tensor& labels);
   const Sums& sums() const { return sums_; }
+  /// The statistics of a part of the parameters, already during the last `add`, once its backward pass is through with
+  /// them. Parts come from the last to the first, and `finish` does the rest. Not where other passes follow that one:
+  /// with labels of the model, or an extra backward.
+  Statistics finish_part(const FlatParameters& part);
   /// The statistics of the batch. Its buffers belong to the collector until the next begin that asks for them again.
   Statistics finish();
 
@@ -49,8 +53,10 @@ class Collector {
   void draw_backward(const at::Tensor& logits, const at::Tensor& losses);
   at::Tensor sampled_losses(const at::Tensor& logits);
   void check_accounted(const Needs& needs) const;
-  at::Tensor fisher_diagonal() const;
-  std::vector<KroneckerFactors> factors() const;
+  void finish_elements(std::int64_t first);
+  void finish_diagonal(at::Tensor squares, const at::Tensor& gradient) const;
+  Statistics statistics_of(const FlatParameters& part) const;
+  std::vector<KroneckerFactors> factors_of(const FlatParameters& part) const;
 
   torch::nn::Module& module_;
   Forward forward_;
@@ -61,7 +67,10 @@ class Collector {
   Drawn signs_, labels_;
   at::Tensor draw_;
   Sums sums_;
-  std::int64_t first_ = 0, examples_ = 0;
+  std::int64_t first_ = 0;     // place in the large batch of the first example,
+  std::int64_t place_ = 0;     // and of the first of this micro-batch
+  std::int64_t examples_ = 0;  // those of this micro-batch included
+  std::int64_t sums_end_ = 0;  // elements of gradient and squares before this one are sums still, the others means
 };
 
 }  // namespace covnoise

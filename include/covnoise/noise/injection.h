@@ -56,7 +56,8 @@ class Injection {
   /// What the backward passes of this step must give: the structure's needs, or nothing between two refreshes.
   Needs needs(const StepContext& context) const;
   /// scale * C^(1/2) xi; undefined where there is no noise. Takes over the statistics of a step that had needs. Those
-  /// of a part of the batch give a part of the noise (where drawn_by_parts): the sum over parts is the whole's.
+  /// of a part of the batch give a part of the noise (where drawn_by_parts): the sum over parts is the whole's. Those
+  /// of a part of the parameters (FlatParameters::part, always the same ones) give the noise of these parameters.
   StepNoise draw(const Statistics& statistics, const StepContext& context);
 
   bool drawn_by_parts() const { return structure_->adds_up_over_parts(); }
@@ -70,12 +71,13 @@ class Injection {
   void load_state(const std::vector<std::pair<std::string, at::Tensor>>& state, const FlatParameters& parameters);
 
  private:
-  bool refreshes(const StepContext& context) const;
+  Statistics* kept_of(const FlatParameters* parameters);
+  Statistics& keep(Statistics statistics);
 
   InjectionOptions options_;
   std::unique_ptr<NoiseStructure> structure_;
   std::int64_t refresh_;
-  std::optional<Statistics> kept_;
+  std::vector<Statistics> kept_;  // of the whole network, or of its parts in their order
 };
 
 /// s^2 of the matched temperature in the gradient, (a_S,eff / a_eff) / M_S - 1 / M_L, at least 0 and at most the

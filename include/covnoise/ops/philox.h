@@ -88,10 +88,12 @@ struct RandomStream {
   std::uint64_t seed = 0;
   Purpose purpose = Purpose::kNoise;
   std::uint32_t step = 0;
+  std::uint64_t first = 0;  ///< block where it begins: a part of a buffer draws what the whole would have there
 
   /// Four independent words for block `index`.
   COVNOISE_HOST_DEVICE Philox4 words(std::uint64_t index) const {
-    const Philox4 counter{{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), step,
+    const std::uint64_t block = first + index;
+    const Philox4 counter{{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), step,
                            static_cast<std::uint32_t>(purpose)}};
     return philox(counter, static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
   }

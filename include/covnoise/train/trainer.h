@@ -1,6 +1,7 @@
 #pragma once
 #include "covnoise/data/dataset.h"
 #include "covnoise/distributed/communicator.h"
+#include "covnoise/train/bucket_options.h"
 #include "covnoise/train/checkpoint.h"
 #include "covnoise/train/config.h"
 #include "covnoise/train/evaluate.h"
@@ -18,6 +19,7 @@ struct TrainOptions {
   std::function<void(const std::string&)> say = [](const std::string&) {};  ///< lines for people
   bool progress_bar = false;
   Communicator* communicator = nullptr;  ///< of the ranks that train together; rank 0 writes. Null: this process alone
+  BucketOptions buckets;                 ///< of their sums
 };
 
 enum class Outcome {

@@ -1,0 +1,136 @@
+// Sums over ranks that start while the backward pass is running, against one sum after it.
+#include "covnoise/nn/backward_watch.h"
+#include "covnoise/train/defaults.h"
+#include "support/ranks.h"
+#include "train/initial_model.h"
+#include "train/training_step.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace covnoise {
+namespace {
+
+constexpr std::int64_t kOverlapBatch = 16;
+constexpr int kOverlapSteps = 3;
+constexpr BucketOptions kFourBuckets{4, 1}, kOneBucket{1, 1};
+
+Config overlap_config(const std::string& model, std::vector<std::string> settings) {
+  settings.insert(settings.begin(),
+                  {"model=" + model, "train.batch=" + std::to_string(kOverlapBatch), "train.ghost_batch=2",
+                   "noise.small_batch=2", "noise.stop_after=0.9", "train.micro_batch=4", "train.lr=0.02",
+                   "train.precision=fp64", "train.epochs=" + std::to_string(kOverlapSteps)});
+  auto config = load_config(std::nullopt, settings);
+  resolve_defaults(config);
+  return config;
+}
+
+DataSource random_images() {
+  torch::manual_seed(3);
+  DataSource source;
+  source.name = "random";
+  source.train = source.test = {torch::randint(0, 256, {kOverlapBatch, 3, 16, 16}, torch::kUInt8),
+                                torch::randint(0, 10, {kOverlapBatch}, torch::kInt64)};
+  source.mean.assign(3, 0.5), source.std.assign(3, 0.25);
+  source.classes.assign(10, "class");
+  return source;
+}
+
+/// What a rank has after a few steps.
+struct Stepped {
+  at::Tensor weights;
+  std::vector<StepResult> results;
+  std::uint64_t bytes = 0;         // handed to the process group in the last step
+  std::uint64_t bytes_before = 0;  // those before its backward pass was through with the first parameter
+};
+
+Stepped step_as(Communicator& communicator, const Config& config, const DataSource& source,
+                const BucketOptions& buckets) {
+  const Split split = make_split(source, config);
+  const Schedule schedule(config, split.train.size());
+  const auto model = initial_model(config, source, at::kCPU);
+  model->train();
+  FlatParameters parameters(*model);
+  TrainingStep step(config, *model, parameters, schedule, &communicator, buckets);
+  Stepped result;
+  std::uint64_t before = 0;
+  const BackwardWatch watch(*model, [&](std::size_t parameter) {
+    if (parameter == 0) result.bytes_before = communicator.bytes() - before;
+  });
+  for (int number = 0; number < kOverlapSteps; ++number) {
+    before = communicator.bytes();
+    step.launch(number, split.train, split.train.order(number), true);
+    result.results.push_back(step.collect().back());
+  }
+  result.bytes = communicator.bytes() - before;
+  result.weights = parameters.values().clone();
+  return result;
+}
+
+/// Rank 0's, of that many.
+Stepped stepped(int ranks, const Config& config, const BucketOptions& buckets) {
+  const auto source = random_images();
+  Stepped first;
+  testing::as_ranks(ranks, [&](Communicator& communicator) {
+    auto mine = step_as(communicator, config, source, buckets);
+    if (communicator.rank() == 0) first = std::move(mine);
+  });
+  return first;
+}
+
+struct OverlapCase {
+  std::string name;
+  std::vector<std::string> settings;
+  double tolerance = 1e-10;
+  bool overlaps = true;
+  std::string model = "resnet8";
+};
+
+class Overlap : public ::testing::TestWithParam<OverlapCase> {};
+
+// Of two numbers in either order the sum is the same, bit for bit; of four, the order is that of a ring, which depends
+// on where a bucket begins.
+TEST_P(Overlap, GivesWhatOneSumAfterTheBackwardPassDoes) {
+  const auto config = overlap_config(GetParam().model, GetParam().settings);
+  for (const int ranks : {2, 4}) {
+    const auto one = stepped(ranks, config, kOneBucket), four = stepped(ranks, config, kFourBuckets);
+    EXPECT_LE((one.weights - four.weights).abs().max().item<double>(), ranks == 2 ? 0 : GetParam().tolerance);
+    for (int step = 0; step < kOverlapSteps; ++step) {
+      EXPECT_NEAR(one.results[step].loss, four.results[step].loss, 1e-6);
+      EXPECT_NEAR(one.results[step].noise_norm, four.results[step].noise_norm, 1e-6);
+      EXPECT_NEAR(one.results[step].grad_norm, four.results[step].grad_norm, 1e-6);
+    }
+    EXPECT_EQ(one.bytes, four.bytes);
+    EXPECT_EQ(one.bytes_before, 0u);
+    EXPECT_EQ(four.bytes_before > 0, GetParam().overlaps);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, Overlap,
+    ::testing::Values(OverlapCase{"none", {}},
+                      OverlapCase{"ghost", {"noise.structure=diag-fisher", "train.nesterov=true"}},
+                      OverlapCase{"exact_in_gradient",
+                                  {"noise.structure=diag-fisher", "noise.estimator=exact", "noise.placement=gradient"},
+                                  1e-10,
+                                  true,
+                                  "mlp"},
+                      // Factors are of lower rank than size: the root of what rounding leaves of a zero is larger.
+                      OverlapCase{"kfac", {"noise.structure=kfac", "noise.refresh=2"}, 1e-7},
+                      OverlapCase{"trace", {"noise.structure=fisher-trace"}},
+                      OverlapCase{"isotropic_and_clipped", {"noise.structure=isotropic", "train.clip_norm=0.5"}},
+                      OverlapCase{"clipped", {"noise.structure=diag-fisher", "train.clip_norm=0.5"}, 1e-10, false},
+                      OverlapCase{
+                          "labels_of_the_model", {"noise.structure=diag-fisher", "noise.labels=model"}, 1e-10, false},
+                      OverlapCase{"full_fisher", {"noise.structure=full-fisher"}, 1e-10, false}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(OverlapBytes, NoiseSendsNoneMore) {
+  const auto plain = stepped(2, overlap_config("resnet8", {}), kFourBuckets);
+  const auto noisy = stepped(2, overlap_config("resnet8", {"noise.structure=diag-fisher"}), kFourBuckets);
+  EXPECT_GT(plain.bytes, 0u);
+  EXPECT_EQ(noisy.bytes, plain.bytes);
+}
+
+}  // namespace
+}  // namespace covnoise
