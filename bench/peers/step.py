@@ -74,7 +74,8 @@ def measure(kind):
     compiled = torch.compile(loss_of, mode=modes[kind]) if kind in modes else loss_of
 
     def step():
-        optimizer.zero_grad(set_to_none=False)
+        torch.compiler.cudagraph_mark_step_begin()  # what compiled graphs returned may be overwritten from here on
+        optimizer.zero_grad(set_to_none=kind in modes)
         compiled(x, y).backward()
         optimizer.step()
 

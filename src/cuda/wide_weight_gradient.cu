@@ -101,7 +101,8 @@ void launch(const Convolution& c, const Work& w, cudaStream_t stream) {
   occupancy_of(reinterpret_cast<const void*>(kernel<kOutputBlocks, kSquares>), kThreads, kBytes);
   kernel<kOutputBlocks, kSquares><<<blocks_of(c, w), kThreads, kBytes, stream>>>(w);
   check_launch("wide weight gradient");
-  add_parts<kOutputBlocks><<<dim3(c.outputs, w.channel_blocks), kWorkers, 0, stream>>>(w, kSquares != Squares::kNone);
+  const dim3 grid(c.outputs, w.channel_blocks, divide_up(kSide * w.offsets, kWorkers));
+  add_parts<kOutputBlocks><<<grid, kWorkers, 0, stream>>>(w, kSquares != Squares::kNone);
   check_launch("wide weight gradient, parts");
 }
 

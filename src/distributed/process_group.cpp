@@ -14,10 +14,10 @@
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#ifdef USE_C10D_GLOO
+#ifdef COVNOISE_HAS_GLOO
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #endif
-#ifdef USE_C10D_NCCL
+#ifdef COVNOISE_HAS_NCCL
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
 #if TORCH_VERSION_MAJOR >= 2
@@ -84,7 +84,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const Place& place, std::chrono::mill
   return c10::make_intrusive<c10d::PrefixStore>("covnoise/" + place.attempt, store);
 }
 
-#ifdef USE_C10D_GLOO
+#ifdef COVNOISE_HAS_GLOO
 c10::intrusive_ptr<C10dBackend> gloo(const Place& place, const c10::intrusive_ptr<c10d::Store>& store,
                                      std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
@@ -96,7 +96,7 @@ c10::intrusive_ptr<C10dBackend> gloo(const Place& place, const c10::intrusive_pt
 }
 #endif
 
-#ifdef USE_C10D_NCCL
+#ifdef COVNOISE_HAS_NCCL
 c10::intrusive_ptr<C10dBackend> nccl(const Place& place, const c10::intrusive_ptr<c10d::Store>& store,
                                      std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupNCCL::Options::create();
@@ -130,10 +130,10 @@ std::string ProcessGroup::get(const std::string& name) {
 }
 
 void ProcessGroup::connect(at::Device device) {
-#ifdef USE_C10D_GLOO
+#ifdef COVNOISE_HAS_GLOO
   if (device.is_cpu()) state_->backend = gloo(state_->place, state_->store, state_->timeout);
 #endif
-#ifdef USE_C10D_NCCL
+#ifdef COVNOISE_HAS_NCCL
   if (device.is_cuda()) state_->backend = nccl(state_->place, state_->store, state_->timeout);
 #endif
   require(state_->backend.defined(),

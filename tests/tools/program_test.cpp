@@ -87,7 +87,7 @@ TEST_F(ProgramTest, MistakesGetOneLineAndANonZeroExit) {
       {{"train", "--set", "train.batch=200", "--set", "train.ghost_batch=128"}, "ghost"},
       {{"train", "--set", "train.micro_batch=100", "--set", "train.batch=512"}, "micro_batch"},
       {{"train", "--epochs", "-3"}, "epochs"},
-      {{"train", "--device", "cuda"}, "cuda"},
+      {{"train", "--device", "cuda:99"}, "cuda:99"},
       {{"train", "--resume", "/no/run"}, "/no/run"},
       {{"eval", "/no/run"}, "/no/run"},
       {{"runs", "/no/runs"}, "/no/runs"},
