@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace covnoise::paper {
 namespace {
@@ -31,23 +32,30 @@ std::vector<double> error_curve(const Trained& run, std::int64_t updates) {
 /// The curves of one regime, of all seeds that have begun.
 struct Curve {
   std::string regime;
-  std::vector<Spread> points;  ///< over the seeds
-  std::int64_t seeds = 0;
+  std::vector<std::vector<double>> errors;  ///< of each seed
+  std::vector<Spread> points;               ///< over the seeds
+
+  std::size_t seeds() const { return errors.size(); }
+
+  /// Over the seeds, of the mean of each one's points from `begin` to before `end`, as far as it has them.
+  Spread around(std::size_t begin, std::size_t end) const {
+    std::vector<double> means;
+    for (const auto& error : errors) {
+      std::vector<double> values;
+      std::copy_if(error.begin() + static_cast<std::ptrdiff_t>(begin), error.begin() + static_cast<std::ptrdiff_t>(end),
+                   std::back_inserter(values), [](double value) { return std::isfinite(value); });
+      if (!values.empty()) means.push_back(spread_of(values).mean);
+    }
+    return spread_of(means);
+  }
 };
 
 Curve curve_of(const Cell& cell, std::int64_t updates) {
-  std::vector<std::vector<double>> errors;
+  Curve curve{cell.regime, {}, {}};
   for (const auto& run : cell.runs) {
-    if (run.state != State::kMissing && run.state != State::kOther) errors.push_back(error_curve(run, updates));
+    if (run.state != State::kMissing && run.state != State::kOther) curve.errors.push_back(error_curve(run, updates));
   }
-  Curve curve{cell.regime, {}, static_cast<std::int64_t>(errors.size())};
-  for (std::size_t i = 0; i < static_cast<std::size_t>(kPoints); ++i) {
-    std::vector<double> values;
-    for (const auto& error : errors) {
-      if (std::isfinite(error[i])) values.push_back(error[i]);
-    }
-    curve.points.push_back(spread_of(values));
-  }
+  for (std::size_t i = 0; i < static_cast<std::size_t>(kPoints); ++i) curve.points.push_back(curve.around(i, i + 1));
   return curve;
 }
 
@@ -82,7 +90,7 @@ plot::Figure curve_figure(const Context& context, const std::vector<Curve>& curv
       if (point.count == 0) continue;
       line.x.push_back(middle(i, length(context)));
       line.y.push_back(100 * point.mean);
-      if (curve.seeds < 2) continue;
+      if (curve.seeds() < 2) continue;
       line.low.push_back(100 * (point.mean - point.deviation));
       line.high.push_back(100 * (point.mean + point.deviation));
     }
@@ -101,14 +109,10 @@ Table error_table(const Context& context, const std::vector<Curve>& curves) {
   }
   table.header.emplace_back("remarks");
   for (std::size_t c = 0; c < curves.size(); ++c) {
-    std::vector<std::string> cells = {curves[c].regime, fmt::to_string(curves[c].seeds)};
+    std::vector<std::string> cells = {curves[c].regime, fmt::to_string(curves[c].seeds())};
     for (const double part : parts) {
       const auto end = static_cast<std::size_t>(std::lround(part * kPoints));
-      std::vector<double> values;
-      for (std::size_t i = end - std::min<std::size_t>(2, end); i < end; ++i) {
-        if (curves[c].points[i].count > 0) values.push_back(curves[c].points[i].mean);
-      }
-      cells.push_back(number_text(100 * spread_of(values).mean));
+      cells.push_back(percent_text(curves[c].around(end - std::min<std::size_t>(2, end), end)));
     }
     cells.push_back(context.cells[c].remark());
     table.rows.push_back(cells);
@@ -124,9 +128,11 @@ Result make_fig3(const Context& context) {
   for (const auto& cell : context.cells) curves.push_back(curve_of(cell, updates));
   Result result;
   result.tables = {error_table(context, curves)};
-  result.notes = {fmt::format("The rate is {:g} for all regimes, momentum {:g}; the paper does not name its own.",
-                              context.cells.front().runs.front().spec.config.train.lr,
-                              context.cells.front().runs.front().spec.config.train.momentum)};
+  result.notes = {
+      fmt::format("The rate is {:g} for all regimes, momentum {:g}; the paper does not name its own, and shows a chart "
+                  "without numbers.",
+                  context.cells.front().runs.front().spec.config.train.lr,
+                  context.cells.front().runs.front().spec.config.train.momentum)};
   CsvTable csv({"regime", "update", "error", "deviation", "seeds"});
   for (const auto& curve : curves) {
     Json points = Json::array();
@@ -136,7 +142,7 @@ Result make_fig3(const Context& context) {
       csv.add(curve.regime, middle(i, updates), point.mean, point.deviation, point.count);
       points.push_back({middle(i, updates), point.mean});
     }
-    result.numbers["curves"].push_back({{"regime", curve.regime}, {"seeds", curve.seeds}, {"error", points}});
+    result.numbers["curves"].push_back({{"regime", curve.regime}, {"seeds", curve.seeds()}, {"error", points}});
   }
   StudyFiles files(context.folder);
   files.add("fig3", csv);

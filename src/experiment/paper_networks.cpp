@@ -34,7 +34,7 @@ TrainedModel network_of(const Context& context, const Trained& run) {
 }
 
 std::string run_note(const Trained& run) {
-  return fmt::format("From the run {} ({}).", run.spec.name, state_text(run));
+  return fmt::format("From one run, {} ({}). The paper shows a chart without numbers.", run.spec.name, state_text(run));
 }
 
 /// The kept step next to that part of the whole training.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace covnoise {
 namespace {
@@ -56,14 +57,17 @@ SweepResult ranked(const std::vector<SweepPoint>& points, const std::vector<RunR
   return sweep;
 }
 
-/// Those of all points, in the order in which they come up: grids may differ in their keys.
+/// Those of all points, in the order of a configuration: grids may differ in their keys.
 std::vector<std::string> keys_of(const std::vector<SweepOutcome>& outcomes) {
-  std::vector<std::string> keys;
+  std::set<std::string> there;
   for (const auto& outcome : outcomes) {
-    for (const auto& [key, value] : outcome.point.values) {
-      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
-    }
+    for (const auto& [key, value] : outcome.point.values) there.insert(key);
   }
+  std::vector<std::string> keys;
+  for (const auto& key : config_keys()) {
+    if (there.erase(key) > 0) keys.push_back(key);
+  }
+  keys.insert(keys.end(), there.begin(), there.end());  // "data", short for data.name
   return keys;
 }
 

@@ -104,6 +104,25 @@ TEST_F(PaperTest, Figure3IsOneConstantRateWithNoiseThatNeverStops) {
   }
 }
 
+TEST_F(PaperTest, Figure3SaysWhatTheSeedsDo) {
+  auto o = options(false);
+  o.train = false;
+  o.seeds = {0, 1};
+  const auto runs = planned_runs("fig3", o);  // sb, lb, ... of seed 0, then of seed 1
+  const auto step = [](double accuracy) {
+    return fmt::format(R"({{"kind":"step","step":8000,"train_accuracy":{}}})"
+                       "\n",
+                       accuracy);
+  };
+  pretend(runs[0], 21, 0.9, 0.9, step(0.9));
+  pretend(runs[5], 21, 0.9, 0.9, step(0.8));
+  reproduce("fig3", o);
+  const auto rows = json("fig3")["tables"][0]["rows"];
+  EXPECT_EQ(rows[0].get<std::vector<std::string>>(),
+            (std::vector<std::string>{"sb", "2", "-", "-", "-", "15.00 +- 7.07", ""}));
+  EXPECT_EQ(rows[1][6], "not run");
+}
+
 /// Mean and spread over the seeds that are there, the paper's number beside it, and what is missing.
 TEST_F(PaperTest, TablesSayWhatIsThereAndWhatIsNot) {
   auto o = options(false);
