@@ -18,8 +18,6 @@
 #include <optional>
 #include <thread>
 
-extern char** environ;
-
 namespace covnoise {
 namespace {
 

@@ -22,7 +22,7 @@ class DoneHook final : public torch::autograd::FunctionPostHook {
 
 }  // namespace
 
-BackwardWatch::BackwardWatch(const torch::nn::Module& module, std::function<void(std::size_t)> done) {
+BackwardWatch::BackwardWatch(const torch::nn::Module& module, const std::function<void(std::size_t)>& done) {
   for (const auto& parameter : module.parameters()) {
     const std::size_t number = hooks_.size();
     auto accumulator = torch::autograd::impl::grad_accumulator(parameter);

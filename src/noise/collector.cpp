@@ -116,7 +116,7 @@ void Collector::draw_backward(const at::Tensor& logits, const at::Tensor& losses
 
 /// From sums over the batch, in place. exact, spatial: (1/M) sum_i g_i^2. ghost, with S_j the summed gradient of ghost
 /// batch j of G = M / M_S and S their sum: M_S / (G-1) sum_j (S_j/M_S - S/M)^2 = (sum_j S_j^2 - S^2/G) / (M_S (G-1)).
-void Collector::finish_diagonal(at::Tensor squares, const at::Tensor& mean) const {
+void Collector::finish_diagonal(const at::Tensor& squares, const at::Tensor& mean) const {
   if (needs_.squares != Squares::kGhost) {
     squares.div_(examples_);
     return;

@@ -27,7 +27,8 @@ void RunningStatistics::decay(std::int64_t examples, std::int64_t batch) {
   std::vector<at::Scalar> factors;
   for (const auto& layer : layers_) {
     const std::int64_t ghost = layer.ghost_batch > 0 ? std::min(layer.ghost_batch, batch) : batch;
-    factors.insert(factors.end(), 2, std::pow(layer.keep, static_cast<double>(examples / ghost)));
+    const std::int64_t updates = examples / ghost;
+    factors.insert(factors.end(), 2, std::pow(layer.keep, static_cast<double>(updates)));
   }
   at::_foreach_mul_(buffers_, factors);
 }

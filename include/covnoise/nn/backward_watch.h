@@ -17,7 +17,7 @@ class BackwardWatch {
  public:
   /// `done` gets a parameter's number in the order of named_parameters(), on the thread of the backward pass, out of
   /// which its exceptions come.
-  BackwardWatch(const torch::nn::Module& module, std::function<void(std::size_t parameter)> done);
+  BackwardWatch(const torch::nn::Module& module, const std::function<void(std::size_t parameter)>& done);
   ~BackwardWatch();
   BackwardWatch(const BackwardWatch&) = delete;
   BackwardWatch& operator=(const BackwardWatch&) = delete;
