@@ -1,11 +1,14 @@
 #include "covnoise/analysis/hessian.h"
 
 #include "covnoise/analysis/lanczos.h"
+#include "covnoise/core/threads.h"
 #include "covnoise/nn/batch_norm.h"
 #include "covnoise/nn/conv2d.h"
 #include "support/small_networks.h"
 
 #include <gtest/gtest.h>
+
+#include <map>
 
 namespace covnoise {
 namespace {
@@ -37,7 +40,19 @@ at::Tensor dense_hessian(testing::SmallNetwork& network, const testing::Examples
 
 class Hessian : public ::testing::TestWithParam<std::tuple<std::string, bool>> {
  protected:
-  Hessian() : network_(testing::make_small_network(std::get<0>(GetParam()), at::kDouble)) { network_->eval(); }
+  Hessian() : network_(testing::make_small_network(std::get<0>(GetParam()), at::kDouble)) {
+    network_->eval();
+    set_threads(1);  // thousands of tiny operations
+  }
+  ~Hessian() override { set_threads(0); }
+
+  /// Of this network, whose parameters and examples are the same in every test: computed once.
+  const at::Tensor& dense() {
+    static std::map<std::string, at::Tensor> known;
+    auto& matrix = known[std::get<0>(GetParam())];
+    if (!matrix.defined()) matrix = dense_hessian(*network_, examples_);
+    return matrix;
+  }
 
   HessianProduct product() {
     return HessianProduct(
@@ -55,17 +70,16 @@ class Hessian : public ::testing::TestWithParam<std::tuple<std::string, bool>> {
 /// Kept graphs, forgotten graphs, slices of unequal size: the same matrix.
 TEST_P(Hessian, ProductsEqualTheDenseMatrix) {
   auto hessian = product();
-  const auto dense = dense_hessian(*network_, examples_);
   for (int i = 0; i < 3; ++i) {
     const auto v = testing::on_device(torch::randn({hessian.dimension()}, torch::kFloat64));
-    EXPECT_TRUE(hessian(v).allclose(dense.mv(v), 1e-9, 1e-12));
+    EXPECT_TRUE(hessian(v).allclose(dense().mv(v), 1e-9, 1e-12));
   }
   EXPECT_EQ(hessian.kept(), std::get<1>(GetParam()) ? 3 : 0);
 }
 
 TEST_P(Hessian, LargestEigenvaluesEqualTheDenseMatrix) {
   auto hessian = product();
-  const auto expected = at::linalg_eigvalsh(dense_hessian(*network_, examples_)).flip(0);
+  const auto expected = at::linalg_eigvalsh(dense()).flip(0);
   LanczosOptions options;
   options.count = 3;
   options.tolerance = 1e-8;

@@ -1,0 +1,17 @@
+# cmake -DPROGRAM=test_x -DLIST=file -P ListSuites.cmake: writes add_test(...) for every suite of the program.
+execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listed RESULT_VARIABLE failed)
+if(failed)
+  get_filename_component(name ${PROGRAM} NAME)
+  file(WRITE ${LIST} "add_test(${name}_CANNOT_LIST_ITS_TESTS ${PROGRAM} --gtest_list_tests)\n")
+  return()
+endif()
+string(REGEX MATCHALL "[^\n]+" lines "${listed}")
+set(content "")
+foreach(line ${lines})
+  if(line MATCHES "^([^ #]+)\\.")
+    set(suite ${CMAKE_MATCH_1})
+    string(APPEND content "add_test([=[${suite}]=] [=[${PROGRAM}]=] [=[--gtest_filter=${suite}.*]=])\n"
+           "set_tests_properties([=[${suite}]=] PROPERTIES TIMEOUT 600 ENVIRONMENT OMP_NUM_THREADS=2)\n")
+  endif()
+endforeach()
+file(WRITE ${LIST} "${content}")
