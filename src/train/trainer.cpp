@@ -2,8 +2,8 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/file.h"
-#include "train/same_training.h"
 #include "train/initial_model.h"
+#include "train/same_training.h"
 #include "train/training_run.h"
 
 #include <fmt/format.h>
