@@ -11,6 +11,8 @@
 #include "covnoise/distributed/launch.h"
 #include "covnoise/ops/device.h"
 #include "covnoise/train/defaults.h"
+#include "support/numbers.h"
+#include "support/random_source.h"
 #include "train/initial_model.h"
 #include "train/training_run.h"
 
@@ -64,16 +66,6 @@ Config bench_config(const std::string& model, const std::string& batch, const st
   return config;
 }
 
-DataSource random_source(std::int64_t examples) {
-  DataSource source;
-  source.name = "random";
-  source.train = source.test = {torch::randint(0, 256, {examples, 3, 32, 32}, torch::kUInt8),
-                                torch::randint(0, 10, {examples}, torch::kInt64)};
-  source.mean.assign(3, 0.5), source.std.assign(3, 0.25);
-  source.classes.assign(10, "class");
-  return source;
-}
-
 void stay_on_core(int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -82,16 +74,11 @@ void stay_on_core(int core) {
   set_threads(1);
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 StepCost measure_step(const Config& config, Communicator* communicator, int buckets) {
   torch::manual_seed(1);
   const auto device = training_device(config);
   const DeviceStream stream(device);
-  const auto source = random_source(config.train.batch);
+  const auto source = bench::random_source(config.train.batch, 3, 32);
   const Split split = make_split(source, config);
   const Schedule schedule(config, split.train.size());
   const auto model = initial_model(config, source, device);
@@ -113,7 +100,7 @@ StepCost measure_step(const Config& config, Communicator* communicator, int buck
     bytes = communicator ? (communicator->bytes() - before) / static_cast<std::uint64_t>(steps) : 0;
     if (round >= kWarmUp) times.push_back(spent.count() / steps);
   }
-  return {median(times), bytes};
+  return {bench::median(times), bytes};
 }
 
 /// This process as the rank that the launcher says, on its core or GPU.
@@ -158,7 +145,7 @@ void run_message_rank(const std::string& result) {
           std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
     }
     const double fastest = *std::min_element(microseconds.begin(), microseconds.end());
-    lines += fmt::format("{} {} {}\n", bytes, median(microseconds), fastest);
+    lines += fmt::format("{} {} {}\n", bytes, bench::median(microseconds), fastest);
   }
   communicator.leave();
   if (place.rank == 0) write_file_synced(result, lines);

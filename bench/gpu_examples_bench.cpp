@@ -6,6 +6,7 @@
 #include "covnoise/nn/model_zoo.h"
 #include "covnoise/noise/collector.h"
 #include "covnoise/ops/device.h"
+#include "support/numbers.h"
 
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
@@ -60,8 +61,6 @@ std::shared_ptr<Model> network(const std::string& name) {
   return std::make_shared<Chain>(plan, 1);
 }
 
-double rounded_to_thousandths(double value) { return std::round(value * 1000) / 1000; }
-
 void measure(const std::string& name, const std::string& precision, std::int64_t examples, std::int64_t micro_batch) {
   const auto device = device_of("cuda");
   set_gpu_arithmetic({precision != "fp32", false});
@@ -99,15 +98,14 @@ void measure(const std::string& name, const std::string& precision, std::int64_t
     synchronize(device);
     times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
   }
-  std::sort(times.begin(), times.end());
   const nlohmann::ordered_json row = {
       {"bench", "examples"},
       {"network", name},
       {"precision", precision},
       {"examples", examples},
       {"micro_batch", micro_batch},
-      {"ms", rounded_to_thousandths(times[kCalls / 2])},
-      {"peak_gb", rounded_to_thousandths(static_cast<double>(peak_device_bytes(device)) * 1e-9)}};
+      {"ms", bench::to_thousandths(bench::median(times))},
+      {"peak_gb", bench::to_thousandths(static_cast<double>(peak_device_bytes(device)) * 1e-9)}};
   std::printf("%s\n", row.dump().c_str());
   std::fflush(stdout);
 }
@@ -117,8 +115,7 @@ void measure(const std::string& name, const std::string& precision, std::int64_t
 
 int main(int count, char** arguments) {
   try {
-    std::istringstream names(count > 1 ? arguments[1] : "lenet,chain44,vgg16-plain");
-    for (std::string name; std::getline(names, name, ',');)
+    for (const auto& name : covnoise::bench::words(count > 1 ? arguments[1] : "lenet,chain44,vgg16-plain"))
       covnoise::measure(name, count > 2 ? arguments[2] : "tf32", count > 3 ? std::stoll(arguments[3]) : 4096,
                         count > 4 ? std::stoll(arguments[4]) : 1024);
   } catch (const std::exception& error) {

@@ -4,6 +4,8 @@
 #include "covnoise/core/error.h"
 #include "covnoise/ops/device.h"
 #include "covnoise/train/defaults.h"
+#include "support/numbers.h"
+#include "support/random_source.h"
 #include "train/initial_model.h"
 #include "train/training_run.h"
 
@@ -21,23 +23,10 @@ namespace {
 
 constexpr int kRounds = 7, kStepsOfARound = 10;
 
-std::vector<std::string> words(const std::string& list) {
-  std::vector<std::string> result;
-  std::istringstream stream(list);
-  for (std::string word; std::getline(stream, word, ',');) result.push_back(word);
-  return result;
-}
-
 /// Random images of the shape that the model is for.
 DataSource source_for(const std::string& model, std::int64_t examples) {
   const bool grey = model == "mlp" || model == "lenet";
-  const Dataset set{torch::randint(0, 256, {examples, grey ? 1 : 3, grey ? 28 : 32, grey ? 28 : 32}, torch::kUInt8),
-                    torch::randint(0, 10, {examples}, torch::kInt64)};
-  DataSource source;
-  source.name = "random";
-  source.train = source.test = set;
-  source.mean.assign(grey ? 1 : 3, 0.5), source.std.assign(grey ? 1 : 3, 0.25);
-  source.classes.assign(10, "class");
+  auto source = bench::random_source(examples, grey ? 1 : 3, grey ? 28 : 32);
   source.augment = !grey;
   return source;
 }
@@ -82,32 +71,30 @@ Measured measure(const Config& config, const DataSource& source) {
     const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
     if (round > 0) times.push_back(spent.count() / kStepsOfARound);  // the first round captures
   }
-  std::sort(times.begin(), times.end());
-  return {times[times.size() / 2], static_cast<double>(peak_device_bytes(device)) * 1e-9};
+  return {bench::median(times), static_cast<double>(peak_device_bytes(device)) * 1e-9};
 }
-
-double rounded(double value) { return std::round(value * 1000) / 1000; }
 
 void run(int count, char** arguments) {
   const auto argument = [&](int i, const char* otherwise) { return std::string(i < count ? arguments[i] : otherwise); };
   const std::string precision = argument(2, "bf16");
   const std::int64_t batch = std::stoll(argument(3, "4096"));
   const DeviceStream stream(device_of("cuda"));  // one for all: the libraries' workspaces are by stream
-  for (const auto& model : words(argument(1, "mlp,lenet,alexnet,vgg16,resnet44"))) {
+  for (const auto& model : bench::words(argument(1, "mlp,lenet,alexnet,vgg16,resnet44"))) {
     const auto source = source_for(model, batch);
     Measured first;
-    for (const auto& kind : words(argument(4, "lb,ghost,exact"))) {
+    for (const auto& kind : bench::words(argument(4, "lb,ghost,exact"))) {
       const auto measured = measure(config_of(model, precision, batch, kind), source);
       if (first.milliseconds == 0) first = measured;
-      const nlohmann::ordered_json row = {{"bench", "step"},
-                                          {"model", model},
-                                          {"precision", precision},
-                                          {"batch", batch},
-                                          {"regime", kind},
-                                          {"ms", rounded(measured.milliseconds)},
-                                          {"over_first", rounded(measured.milliseconds / first.milliseconds)},
-                                          {"peak_gb", rounded(measured.gigabytes)},
-                                          {"peak_over_first", rounded(measured.gigabytes / first.gigabytes)}};
+      const nlohmann::ordered_json row = {
+          {"bench", "step"},
+          {"model", model},
+          {"precision", precision},
+          {"batch", batch},
+          {"regime", kind},
+          {"ms", bench::to_thousandths(measured.milliseconds)},
+          {"over_first", bench::to_thousandths(measured.milliseconds / first.milliseconds)},
+          {"peak_gb", bench::to_thousandths(measured.gigabytes)},
+          {"peak_over_first", bench::to_thousandths(measured.gigabytes / first.gigabytes)}};
       std::printf("%s\n", row.dump().c_str());
       std::fflush(stdout);
     }

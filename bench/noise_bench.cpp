@@ -7,6 +7,7 @@
 #include "covnoise/noise/collector.h"
 #include "covnoise/noise/injection.h"
 #include "covnoise/train/sgd.h"
+#include "support/numbers.h"
 
 #include <fmt/format.h>
 #include <torch/types.h>
@@ -100,11 +101,6 @@ class Step {
   std::int64_t count_ = 0;
 };
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
 /// Peak resident memory in MiB of a process that takes two steps.
 double peak_memory(const std::string& model, const Regime& regime, const Options& options) {
   const pid_t child = fork();  // before this process has started any thread
@@ -154,7 +150,7 @@ void run(const Options& options) {
       std::vector<double> ratios;  // within a round: the machine's mood changes slower than that
       for (std::size_t r = 0; r < times[i].size(); ++r) ratios.push_back(times[i][r] / times[0][r]);
       std::printf("%-10s %-10s %10.1f %8.3f %10.0f %8.3f\n", models[m].c_str(), regimes[i].name.c_str(),
-                  1e3 * median(times[i]), median(ratios), memory[m][i], memory[m][i] / memory[m][0]);
+                  1e3 * bench::median(times[i]), bench::median(ratios), memory[m][i], memory[m][i] / memory[m][0]);
       std::fflush(stdout);
     }
   }

@@ -1,7 +1,8 @@
 #pragma once
+#include "support/numbers.h"
+
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <vector>
@@ -24,10 +25,6 @@ class Timings {
   double processor() const { return median(processor_); }  ///< of all threads together
 
  private:
-  static double median(std::vector<double> values) {
-    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-    return values[values.size() / 2];
-  }
   std::vector<double> wall_, processor_;
 };
 
