@@ -10,7 +10,7 @@ namespace {
 float* floats(const at::Tensor& buffer, std::int64_t size) {
   TORCH_CHECK(
       buffer.is_contiguous() && buffer.numel() == size && buffer.scalar_type() == at::kFloat && buffer.is_cuda(),
-      "the update on a GPU needs contiguous float32 buffers of one size there");
+      "flat buffers on a GPU must be contiguous float32 tensors of one size there");
   return buffer.data_ptr<float>();
 }
 
@@ -81,6 +81,16 @@ void sgd_update(at::Tensor values, const at::Tensor& gradient, at::Tensor moment
   update(call, current_stream());
 }
 
+void group_variance_of(at::Tensor squares, const at::Tensor& mean, double of_mean, double factor) {
+  const c10::cuda::CUDAGuard guard(squares.device());
+  if (squares.scalar_type() == at::kDouble) {
+    squares.addcmul_(mean, mean, -of_mean).clamp_min_(0).mul_(factor);
+    return;
+  }
+  group_variance(floats(squares, squares.numel()), floats(mean, squares.numel()), static_cast<float>(of_mean),
+                 static_cast<float>(factor), squares.numel(), current_stream());
+}
+
 at::Tensor load_images(const at::Tensor& images, const at::Tensor& indices, at::ArrayRef<double> mean,
                        at::ArrayRef<double> std, bool augment, std::int64_t seed, std::int64_t epoch,
                        at::ScalarType type) {
@@ -115,6 +125,7 @@ TORCH_LIBRARY_IMPL(covnoise, CUDA, m) {
   m.impl("sgd_update", sgd_update);
   m.impl("fill_random", fill);
   m.impl("fill_normal_of_variance", fill_of_variance);
+  m.impl("group_variance", group_variance_of);
   m.impl("load_images", load_images);
 }
 

@@ -62,6 +62,12 @@ __global__ void __launch_bounds__(kThreads) update_kernel(const __grid_constant_
   if (u.momentum != 0) store(u.momentum_buffer, block, b);
 }
 
+__global__ void __launch_bounds__(kThreads)
+    group_variance_kernel(float* squares, const float* mean, float of_mean, float factor, long long size) {
+  const long long i = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < size) squares[i] = fmaxf(squares[i] - of_mean * mean[i] * mean[i], 0.0f) * factor;
+}
+
 /// Four elements from one block of the stream.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
@@ -111,6 +117,14 @@ void update(const Update& call, cudaStream_t stream) {
       break;
   }
   check_launch("update");
+}
+
+void group_variance(float* squares, const float* mean, float of_mean, float factor, long long size,
+                    cudaStream_t stream) {
+  if (size == 0) return;
+  const unsigned blocks = static_cast<unsigned>(divide_up<long long>(size, kThreads));
+  group_variance_kernel<<<blocks, kThreads, 0, stream>>>(squares, mean, of_mean, factor, size);
+  check_launch("group variance");
 }
 
 void fill_random(void* out, bool wide, long long size, Distribution distribution, const RandomStream& random,

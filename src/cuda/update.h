@@ -36,6 +36,10 @@ struct Update {
 };
 void update(const Update& call, cudaStream_t stream);
 
+/// squares = max(squares - of_mean mean^2, 0) factor (ops/group_variance.h).
+void group_variance(float* squares, const float* mean, float of_mean, float factor, long long size,
+                    cudaStream_t stream);
+
 /// What fill_random writes: element i from normal i, or from word i, of the stream.
 enum class Distribution { kNormal, kSigns, kUniform };  // in the order of ops/random.cpp
 /// As ops/random.h on the CPU. out: float or, with `wide`, double.

@@ -2,6 +2,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/nn/loss.h"
+#include "covnoise/ops/group_variance.h"
 #include "covnoise/ops/random.h"
 
 #include <fmt/format.h>
@@ -114,20 +115,17 @@ void Collector::draw_backward(const at::Tensor& logits, const at::Tensor& losses
   for (std::size_t i = 0; i < views.size(); ++i) views[i].add_(gradients[i]);
 }
 
-/// From sums over the batch, in place. exact, spatial: (1/M) sum_i g_i^2. ghost, with S_j the summed gradient of ghost
-/// batch j of G = M / M_S and S their sum: M_S / (G-1) sum_j (S_j/M_S - S/M)^2 = (sum_j S_j^2 - S^2/G) / (M_S (G-1)).
-void Collector::finish_diagonal(const at::Tensor& squares, const at::Tensor& mean) const {
+/// From sums over the batch, in place. exact, spatial: (1/M) sum_i g_i^2. ghost: see group_variance.
+void Collector::finish_diagonal(at::Tensor squares, const at::Tensor& mean) const {
   if (needs_.squares != Squares::kGhost) {
     squares.div_(examples_);
     return;
   }
-  const double small = static_cast<double>(options_.ghost_batch);
-  const double groups = static_cast<double>(examples_) / small;
+  const std::int64_t groups = examples_ / options_.ghost_batch;
   TORCH_CHECK(groups >= 2, "the ghost estimator needs at least two ghost batches of ", options_.ghost_batch,
               " examples in a batch, and this one has ", examples_, " examples");
-  const double m = static_cast<double>(examples_);
   // Where a layer gives Kronecker factors instead of squares, clamping leaves zero.
-  squares.addcmul_(mean, mean, -m * m / groups).clamp_min_(0).div_(small * (groups - 1));
+  group_variance(squares, mean, groups, options_.ghost_batch);
 }
 
 /// Sums become means from the element `first` on.

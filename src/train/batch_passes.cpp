@@ -14,7 +14,7 @@ PassedBatch BatchPasses::finish() {
   const auto& diagonal = result.statistics.diagonal;
   const auto norm = number(result.statistics.gradient.norm());
   result.numbers = at::stack({collector_.sums().loss, number(collector_.sums().correct), norm,
-                              diagonal.defined() ? diagonal.sum(at::kDouble) : at::zeros_like(norm)});
+                              diagonal.defined() ? number(diagonal.sum()) : at::zeros_like(norm)});
   return result;
 }
 

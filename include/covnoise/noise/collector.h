@@ -54,7 +54,7 @@ class Collector {
   at::Tensor sampled_losses(const at::Tensor& logits);
   void check_accounted(const Needs& needs) const;
   void finish_elements(std::int64_t first);
-  void finish_diagonal(const at::Tensor& squares, const at::Tensor& gradient) const;
+  void finish_diagonal(at::Tensor squares, const at::Tensor& mean) const;
   Statistics statistics_of(const FlatParameters& part) const;
   std::vector<KroneckerFactors> factors_of(const FlatParameters& part) const;
 
