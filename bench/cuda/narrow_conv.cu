@@ -1,8 +1,5 @@
-#include "cuda/ghost_norm.h"
 #include "cuda/narrow_conv.h"
 #include "support.h"
-
-#include <memory>
 
 namespace covnoise::cuda::bench {
 namespace {
@@ -16,7 +13,8 @@ NarrowConvolution conv(int n, int side, int c, int o, int stride, bool input_gra
 
 std::string describe(const NarrowConvolution& c) {
   return std::to_string(c.examples) + "x" + std::to_string(c.height) + "x" + std::to_string(c.width) + " " +
-         std::to_string(c.channels) + "->" + std::to_string(c.outputs) + (c.stride > 1 ? " s2" : "");
+         std::to_string(c.channels) + "->" + std::to_string(c.outputs) + (c.stride > 1 ? " s2" : "") +
+         (c.scalar == Scalar::kFloat32 ? " tf32" : "");
 }
 
 std::size_t input_size(const NarrowConvolution& c) {
@@ -51,145 +49,71 @@ Values reference(const NarrowConvolution& c, const Values& input, const Values& 
   return out;
 }
 
-/// Room for the epilogue's parts.
-struct Parts {
-  Buffer<float> mean, m2, count;
-  Parts(std::size_t parts, int channels) : mean(parts * channels), m2(parts * channels), count(parts) {}
-};
-
-void check_statistics(Checker& checker, const NarrowConvolution& c, const GhostPartials& partials, const Values& y,
-                      const std::string& name) {
-  const GhostShape shape{c.examples, c.out_height() * c.out_width(), c.outputs, c.ghost_batch};
-  const Buffer<float> ones(std::vector<float>(c.outputs, 1.0f)), zeros(std::vector<float>(c.outputs));
-  const Buffer<float> mean(shape.values()), rstd(shape.values()), variance(shape.values()), scale(shape.values()),
-      shift(shape.values());
-  ghost_norm_finish(shape, partials, ones.get(), zeros.get(), 1e-5f,
-                    {mean.get(), rstd.get(), variance.get(), scale.get(), shift.get()}, nullptr);
-  Values wanted(shape.values()), wanted_variance(shape.values());
-  const double count = static_cast<double>(c.ghost_batch) * shape.positions;
-  const std::size_t ghost_size = y.size() / static_cast<std::size_t>(shape.ghosts());
-  for (std::size_t i = 0; i < y.size(); ++i) wanted[i / ghost_size * c.outputs + i % c.outputs] += y[i] / count;
-  for (std::size_t i = 0; i < y.size(); ++i) {
-    const std::size_t at = i / ghost_size * c.outputs + i % c.outputs;
-    wanted_variance[at] += (y[i] - wanted[at]) * (y[i] - wanted[at]) / count;
+void check_one(Checker& checker, NarrowConvolution c) {
+  for (const Scalar scalar : {Scalar::kBFloat16, Scalar::kFloat32}) {
+    c.scalar = scalar;
+    if (!narrow_conv_supports(c)) continue;
+    const Values input = random_values(input_size(c), scalar, 1, 0.5);
+    const Values weight = random_values(static_cast<std::size_t>(c.outputs) * c.channels * 9, scalar, 2, 0, 0.1);
+    const Tensor input_device(input, scalar), output(output_size(c), scalar);
+    const Buffer<float> weight_device(as_floats(weight));
+    const Buffer<std::uint8_t> packed(packed_weight_bytes(scalar, c.channels, c.outputs));
+    const PackedWeights item{scalar,   weight_device.get(), packed.get(), c.channels, c.outputs,
+                             c.stride, c.input_gradient};
+    pack_weights(&item, 1, nullptr);
+    c.input = input_device.get(), c.weights = packed.get(), c.output = output.get();
+    narrow_conv(c, nullptr);
+    const std::string name = (c.input_gradient ? "input gradient " : "forward ") + describe(c);
+    checker.compare(name, output.download(), reference(c, input, weight), scalar == Scalar::kBFloat16 ? 4e-3 : 1e-3);
   }
-  checker.compare(name + ", mean", as_values(mean.download()), wanted, 1e-5);
-  checker.compare(name + ", variance", as_values(variance.download()), wanted_variance, 1e-5);
 }
 
-void check_one(Checker& checker, NarrowConvolution c, bool statistics, bool prologue, bool addend = false) {
-  const auto bf16 = Scalar::kBFloat16;
-  Values input = random_values(input_size(c), bf16, 1, 0.5);
-  const Values weight = random_values(static_cast<std::size_t>(c.outputs) * c.channels * 9, bf16, 2, 0, 0.1);
-  const Tensor input_device(input, bf16), output(output_size(c), bf16);
-  const Buffer<float> weight_device(as_floats(weight));
-  const Buffer<std::uint8_t> packed(packed_weight_bytes(c.channels, c.outputs));
-  const PackedWeights item{weight_device.get(), packed.get(), c.channels, c.outputs, c.stride, c.input_gradient};
+void time_one(NarrowConvolution c, Scalar scalar) {
+  c.scalar = scalar;
+  if (!narrow_conv_supports(c)) return;
+  const Tensor input(input_size(c), scalar), output(output_size(c), scalar);
+  fill_random(input.get(), input.size, scalar, 1);
+  const Buffer<float> weight(as_floats(random_values(static_cast<std::size_t>(c.outputs) * c.channels * 9, scalar, 2)));
+  const Buffer<std::uint8_t> packed(packed_weight_bytes(scalar, c.channels, c.outputs));
+  const PackedWeights item{scalar, weight.get(), packed.get(), c.channels, c.outputs, c.stride, c.input_gradient};
   pack_weights(&item, 1, nullptr);
-  c.input = input_device.get(), c.weights = packed.get(), c.output = output.get(), c.ghost_batch = c.examples / 2;
-  const Buffer<float> scale(as_floats(random_values(2 * c.channels, Scalar::kFloat32, 3, 1, 0.2)));
-  const Buffer<float> shift(as_floats(random_values(2 * c.channels, Scalar::kFloat32, 4)));
-  if (prologue) {
-    c.scale = scale.get(), c.shift = shift.get();
-    const auto a = scale.download(), b = shift.download();
-    for (std::size_t i = 0; i < input.size(); ++i) {
-      const std::size_t at = i / (input.size() / 2) * c.channels + i % c.channels;
-      input[i] = rounded(std::max(std::fma(static_cast<float>(input[i]), a[at], b[at]), 0.0f), bf16);
-    }
-  }
-  std::unique_ptr<Parts> parts;
-  int number = 0;
-  if (statistics) {
-    c.statistics = true;
-    number = narrow_conv_parts(c);
-    parts = std::make_unique<Parts>(static_cast<std::size_t>(2) * number, c.outputs);
-    c.part_mean = parts->mean.get(), c.part_m2 = parts->m2.get(), c.part_count = parts->count.get();
-  }
-  const Values added = random_values(output_size(c), bf16, 6);
-  const Tensor added_device(added, bf16);
-  if (addend) c.addend = added_device.get();
-  narrow_conv(c, nullptr);
-  const std::string name = std::string(c.input_gradient ? "input gradient " : "forward ") + describe(c) +
-                           (prologue ? " prologue" : "") + (statistics ? " statistics" : "") +
-                           (addend ? " addend" : "");
-  const Values y = output.download();
-  Values wanted = reference(c, input, weight);
-  for (std::size_t i = 0; addend && i < wanted.size(); ++i) wanted[i] += added[i];
-  checker.compare(name, y, wanted, 4e-3);
-  if (statistics)
-    check_statistics(checker, c, {parts->mean.get(), parts->m2.get(), parts->count.get(), number}, y, name);
-}
-
-void time_one(NarrowConvolution c, bool statistics, bool prologue, bool addend = false) {
-  const auto bf16 = Scalar::kBFloat16;
-  const Tensor input(input_size(c), bf16), output(output_size(c), bf16);
-  fill_random(input.get(), input.size, bf16, 1);
-  const Buffer<float> weight(as_floats(random_values(static_cast<std::size_t>(c.outputs) * c.channels * 9, bf16, 2)));
-  const Buffer<std::uint8_t> packed(packed_weight_bytes(c.channels, c.outputs));
-  const PackedWeights item{weight.get(), packed.get(), c.channels, c.outputs, c.stride, c.input_gradient};
-  pack_weights(&item, 1, nullptr);
-  c.input = input.get(), c.weights = packed.get(), c.output = output.get(), c.ghost_batch = 128;
-  const std::size_t values = static_cast<std::size_t>(c.examples / 128) * c.channels;
-  const Buffer<float> scale(std::vector<float>(values, 1.0f)), shift(std::vector<float>(values, 0.1f));
-  if (prologue) c.scale = scale.get(), c.shift = shift.get();
-  const Parts parts(4096, c.outputs);
-  c.statistics = statistics;
-  const Tensor added(output_size(c), bf16);
-  fill_random(added.get(), added.size, bf16, 3);
-  if (addend) c.addend = added.get();
-  if (statistics) c.part_mean = parts.mean.get(), c.part_m2 = parts.m2.get(), c.part_count = parts.count.get();
+  c.input = input.get(), c.weights = packed.get(), c.output = output.get();
   const double flops = 18.0 * c.channels * c.outputs * c.examples * c.out_height() * c.out_width();
-  print_row(std::string(c.input_gradient ? "input gradient" : "forward") + (prologue ? " prologue" : "") +
-                (statistics ? " statistics" : "") + (addend ? " addend" : ""),
-            describe(c), milliseconds([&](cudaStream_t s) { narrow_conv(c, s); }),
-            2.0 * static_cast<double>(input.size + output.size * (addend ? 2 : 1)), flops);
+  print_row(c.input_gradient ? "input gradient" : "forward", describe(c),
+            milliseconds([&](cudaStream_t s) { narrow_conv(c, s); }),
+            static_cast<double>(bytes_of(scalar)) * static_cast<double>(input.size + output.size),
+            flops * (scalar == Scalar::kBFloat16 ? 1 : 2));
 }
 
 }  // namespace
 
 void check_narrow_conv(Checker& checker, bool small) {
-  for (const bool statistics : {false, true}) {
-    check_one(checker, conv(4, small ? 9 : 32, 16, 16, 1, false), statistics, false);
-    check_one(checker, conv(6, 16, 32, 32, 1, false), statistics, false);
-    check_one(checker, conv(10, 8, 64, 64, 1, false), statistics, false);
-    check_one(checker, conv(4, 12, 16, 32, 2, false), statistics, false);
-    check_one(checker, conv(6, 7, 32, 64, 2, false), statistics, false);
-    check_one(checker, conv(4, 11, 3, 16, 1, false), statistics, false);
-  }
-  check_one(checker, conv(4, 20, 16, 16, 1, false), true, true);
-  check_one(checker, conv(4, 8, 32, 32, 1, false), true, true);
-  check_one(checker, conv(12, 5, 64, 64, 1, false), true, true);
-  check_one(checker, conv(4, small ? 9 : 32, 16, 16, 1, true), false, false);
-  check_one(checker, conv(6, 16, 32, 32, 1, true), false, false);
-  check_one(checker, conv(10, 8, 64, 64, 1, true), false, false);
-  check_one(checker, conv(4, 16, 16, 32, 2, true), false, false);
-  check_one(checker, conv(6, 8, 32, 64, 2, true), false, false);
-  check_one(checker, conv(6, 7, 32, 64, 2, true), false, false);
-  check_one(checker, conv(4, 20, 16, 16, 1, true), false, false, true);
-  check_one(checker, conv(6, 7, 32, 64, 2, true), false, false, true);
-  check_one(checker, conv(10, 8, 64, 64, 1, true), false, false, true);
+  check_one(checker, conv(4, small ? 9 : 32, 16, 16, 1, false));
+  check_one(checker, conv(6, 16, 32, 32, 1, false));
+  check_one(checker, conv(10, 8, 64, 64, 1, false));
+  check_one(checker, conv(4, 12, 16, 32, 2, false));
+  check_one(checker, conv(6, 7, 32, 64, 2, false));
+  check_one(checker, conv(4, 11, 3, 16, 1, false));
+  check_one(checker, conv(12, 5, 64, 64, 1, false));
+  check_one(checker, conv(4, small ? 9 : 32, 16, 16, 1, true));
+  check_one(checker, conv(6, 16, 32, 32, 1, true));
+  check_one(checker, conv(10, 8, 64, 64, 1, true));
+  check_one(checker, conv(4, 16, 16, 32, 2, true));
+  check_one(checker, conv(6, 8, 32, 64, 2, true));
+  check_one(checker, conv(6, 7, 32, 64, 2, true));
+  check_one(checker, conv(5, 7, 16, 32, 2, true));
 }
 
 void time_narrow_conv(int n) {
-  for (const bool statistics : {false, true}) {
-    time_one(conv(n, 32, 16, 16, 1, false), statistics, false);
-    time_one(conv(n, 32, 16, 32, 2, false), statistics, false);
-    time_one(conv(n, 16, 32, 32, 1, false), statistics, false);
-    time_one(conv(n, 16, 32, 64, 2, false), statistics, false);
-    time_one(conv(n, 8, 64, 64, 1, false), statistics, false);
-    time_one(conv(n, 32, 3, 16, 1, false), statistics, false);
-  }
-  time_one(conv(n, 32, 16, 16, 1, false), true, true);
-  time_one(conv(n, 16, 32, 32, 1, false), true, true);
-  time_one(conv(n, 8, 64, 64, 1, false), true, true);
-  time_one(conv(n, 32, 16, 16, 1, true), false, false);
-  time_one(conv(n, 32, 16, 32, 2, true), false, false);
-  time_one(conv(n, 16, 32, 32, 1, true), false, false);
-  time_one(conv(n, 16, 32, 64, 2, true), false, false);
-  time_one(conv(n, 8, 64, 64, 1, true), false, false);
-  time_one(conv(n, 32, 16, 16, 1, true), false, false, true);
-  time_one(conv(n, 16, 32, 32, 1, true), false, false, true);
-  time_one(conv(n, 8, 64, 64, 1, true), false, false, true);
+  for (const Scalar scalar : {Scalar::kBFloat16, Scalar::kFloat32})
+    for (const bool input_gradient : {false, true}) {
+      time_one(conv(n, 32, 16, 16, 1, input_gradient), scalar);
+      time_one(conv(n, 32, 16, 32, 2, input_gradient), scalar);
+      time_one(conv(n, 16, 32, 32, 1, input_gradient), scalar);
+      time_one(conv(n, 16, 32, 64, 2, input_gradient), scalar);
+      time_one(conv(n, 8, 64, 64, 1, input_gradient), scalar);
+      if (!input_gradient) time_one(conv(n, 32, 3, 16, 1, false), scalar);
+    }
 }
 
 }  // namespace covnoise::cuda::bench

@@ -44,10 +44,13 @@ struct Narrow {
 
 Narrow narrow_of(const at::Tensor& x, const at::Tensor& weight, const Geometry& g, bool input_gradient) {
   Narrow narrow;
-  const bool shape = x.scalar_type() == at::kBFloat16 && weight.size(2) == 3 && weight.size(3) == 3 && g.groups == 1 &&
-                     all_are(g.padding, 1) && all_are(g.dilation, 1) && g.stride.front() == g.stride.back();
+  const bool rounded = x.scalar_type() == at::kFloat && at::globalContext().allowTF32CuDNN();
+  const bool shape = (rounded || x.scalar_type() == at::kBFloat16) && weight.size(2) == 3 && weight.size(3) == 3 &&
+                     g.groups == 1 && all_are(g.padding, 1) && all_are(g.dilation, 1) &&
+                     g.stride.front() == g.stride.back();
   if (!shape || weight.scalar_type() != at::kFloat || !weight.is_contiguous()) return narrow;
   auto& call = narrow.call;
+  call.scalar = scalar_of(x);
   call.examples = static_cast<int>(x.size(0)), call.channels = static_cast<int>(x.size(1));
   call.height = static_cast<int>(x.size(2)), call.width = static_cast<int>(x.size(3));
   call.outputs = static_cast<int>(weight.size(0)), call.stride = static_cast<int>(g.stride.front());
@@ -57,9 +60,9 @@ Narrow narrow_of(const at::Tensor& x, const at::Tensor& weight, const Geometry& 
 }
 
 void run(NarrowConvolution& call, const at::Tensor& input, const at::Tensor& weight, at::Tensor& output) {
-  const auto packed = workspace(packed_weight_bytes(call.channels, call.outputs), weight);
-  const PackedWeights item{weight.data_ptr<float>(), packed.data_ptr(), call.channels, call.outputs, call.stride,
-                           call.input_gradient};
+  const auto packed = workspace(packed_weight_bytes(call.scalar, call.channels, call.outputs), weight);
+  const PackedWeights item{call.scalar, weight.data_ptr<float>(), packed.data_ptr(), call.channels, call.outputs,
+                           call.stride, call.input_gradient};
   pack_weights(&item, 1, current_stream());
   call.input = input.data_ptr();
   call.weights = packed.data_ptr();
@@ -114,7 +117,7 @@ WeightGradient weight_gradient_call(const at::Tensor& x, const at::Tensor& dz, c
 /// Gradient of these sizes in float32; squares are added where they are wanted.
 at::Tensor weight_gradient_by_kernel(WeightGradient call, const at::Tensor& x, at::IntArrayRef weight_sizes,
                                      float* squares) {
-  auto gradient = at::zeros(weight_sizes, x.options().dtype(at::kFloat).memory_format(at::MemoryFormat::Contiguous));
+  auto gradient = at::empty(weight_sizes, x.options().dtype(at::kFloat).memory_format(at::MemoryFormat::Contiguous));
   call.gradient = gradient.data_ptr<float>(), call.squares = squares;
   const auto space = workspace(weight_gradient_workspace(call), x);
   call.workspace = space.data_ptr();
@@ -172,7 +175,7 @@ constexpr std::int64_t kGroupBytes = 16 << 20;  // of gradients by group at a ti
 /// Gradients of each group by the library's products, some groups at a time, then their squares.
 at::Tensor linear_group_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares, std::int64_t group) {
   const std::int64_t inputs = a.size(1), outputs = dz.size(1), groups = a.size(0) / group;
-  auto gradient = at::zeros({outputs, inputs}, squares.options());
+  auto gradient = at::empty({outputs, inputs}, squares.options());
   const std::int64_t at_once =
       std::clamp<std::int64_t>(kGroupBytes / (outputs * inputs * squares.element_size()), 1, groups);
   const auto left = dz.view({groups, group, outputs}).transpose(1, 2), right = a.view({groups, group, inputs});
@@ -181,13 +184,14 @@ at::Tensor linear_group_squares(const at::Tensor& a, const at::Tensor& dz, at::T
     const auto d = left.narrow(0, first, n), x = right.narrow(0, first, n);
     const auto each = a.scalar_type() == at::kBFloat16 ? at::bmm(d, x, at::kFloat) : at::bmm(d, x);
     if (each.scalar_type() == at::kDouble) {
-      gradient.add_(each.sum(0));
+      first == 0 ? gradient.copy_(each.sum(0)) : gradient.add_(each.sum(0));
       squares.view({outputs, inputs}).add_(each.square().sum(0));
       continue;
     }
-    add_partial_sums({each.data_ptr<float>(), static_cast<int>(n), 1, 1, 1, static_cast<int>(outputs),
-                      static_cast<int>(inputs), gradient.data_ptr<float>(), added_to(squares, outputs * inputs)},
-                     current_stream());
+    add_partial_sums(
+        {each.data_ptr<float>(), static_cast<int>(n), 1, 1, 1, static_cast<int>(outputs), static_cast<int>(inputs),
+         gradient.data_ptr<float>(), first > 0, added_to(squares, outputs * inputs)},
+        current_stream());
   }
   return gradient;
 }
@@ -227,11 +231,10 @@ at::Tensor bias_squares(const at::Tensor& dz_any, at::Tensor& squares, std::int6
     squares.add_(group_squares(dz, examples_per_group));
     return dz.sum(0);
   }
-  auto gradient = at::zeros({outputs}, squares.options());
-  const auto space = at::empty({examples * outputs}, squares.options());
-  bias_gradient(dz.data_ptr(), scalar_of(dz), static_cast<int>(examples), 1, static_cast<int>(outputs),
-                spatial ? GradientSquares::kSpatial : GradientSquares::kGroups, static_cast<int>(examples_per_group),
-                space.data_ptr<float>(), gradient.data_ptr<float>(), added_to(squares, outputs), current_stream());
+  auto gradient = at::empty({outputs}, squares.options());
+  bias_gradient(dz.data_ptr(), scalar_of(dz), static_cast<int>(examples), static_cast<int>(outputs),
+                spatial ? 1 : static_cast<int>(examples_per_group), gradient.data_ptr<float>(),
+                added_to(squares, outputs), current_stream());
   return gradient;
 }
 

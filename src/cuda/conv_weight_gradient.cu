@@ -19,7 +19,7 @@ constexpr int kMostPositions = 1024;
 constexpr double kMostGroupBytes = 384e6;
 
 const std::vector<Compiled>& tiles_for(const WeightGradient& call, Mode mode) {
-  if (call.scalar == Scalar::kBFloat16) return bf16_tiles(mode, call.scale != nullptr);
+  if (call.scalar == Scalar::kBFloat16) return bf16_tiles(mode);
   return call.precise ? precise_tiles(mode) : tf32_tiles(mode);
 }
 
@@ -100,7 +100,6 @@ struct Plan {
 void fill_work(Work& w, const WeightGradient& call) {
   const Convolution& c = call.shape;
   w.x = call.x, w.dz = call.dz, w.workspace = static_cast<float*>(call.workspace);
-  w.prologue = {call.scale, call.shift, call.ghost_batch};
   w.examples = c.examples, w.height = c.height, w.width = c.width, w.channels = c.channels;
   w.out_height = c.out_height(), w.out_width = c.out_width(), w.outputs = c.outputs;
   w.kernel_height = c.kernel_height, w.stride_height = c.stride_height, w.stride_width = c.stride_width;
@@ -176,7 +175,7 @@ WeightGradient folded(WeightGradient call) {
   Convolution& c = call.shape;
   const bool pointwise = c.kernel() == 1 && c.stride_height == 1 && c.stride_width == 1 && c.padding_height == 0 &&
                          c.padding_width == 0 && c.groups == 1;
-  if (!pointwise || call.scale) return call;
+  if (!pointwise) return call;
   const bool squares = call.squares_of == GradientSquares::kGroups;
   const int positions = c.height * c.width, group = squares ? call.examples_per_group : c.examples;
   if (positions > 128) return call;
@@ -218,21 +217,20 @@ void weight_gradient(const WeightGradient& given, cudaStream_t stream) {
     Work& work = plan.launch.work;
     if (work.engine) {
       const Compiled& tile = *plan.tile;
-      work.x_map = tensor_map(call.x, c.examples, c.height, c.width, c.channels,
+      work.x_map = tensor_map(Scalar::kBFloat16, call.x, c.examples, c.height, c.width, c.channels,
                               {tile.channels, work.x_columns, work.x_rows, work.chunk_examples});
-      work.dz_map = tensor_map(call.dz, c.examples, work.out_height, work.out_width, c.outputs,
+      work.dz_map = tensor_map(Scalar::kBFloat16, call.dz, c.examples, work.out_height, work.out_width, c.outputs,
                                {tile.outputs, work.out_width, work.chunk_rows, work.dz_box_examples});
     }
     plan.tile->run(plan.launch, stream);
   } else {
-    if (call.scale) throw std::runtime_error("weight gradient: a prologue needs a 3x3 kernel without groups");
     run_general(call, plan.launch.work, plan.mode, stream);
   }
   const Work& w = plan.launch.work;
   const bool one = plan.components() == 2 || call.squares_of == GradientSquares::kNone;
   add_partial_sums(
       {w.workspace, w.slices, one ? 1 : w.slices_per_group, plan.components(), c.kernel(), c.outputs,
-       c.channels / c.groups, call.gradient, call.squares_of == GradientSquares::kNone ? nullptr : call.squares},
+       c.channels / c.groups, call.gradient, false, call.squares_of == GradientSquares::kNone ? nullptr : call.squares},
       stream);
 }
 

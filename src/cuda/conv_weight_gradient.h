@@ -30,7 +30,7 @@ enum class GradientSquares {
 /// Weight gradient of a convolution and sums of squares in one pass. With D_i = sum_t dz_i,t x_i,t^T the contribution
 /// of example i (t its output positions), and group j of `examples_per_group` consecutive examples,
 ///
-///     gradient += sum_i D_i,      squares += sum_j (sum of D_i over group j)^2      both [O, C / groups, kh, kw].
+///     gradient = sum_i D_i,      squares += sum_j (sum of D_i over group j)^2      both [O, C / groups, kh, kw].
 ///
 /// A linear layer a [N, K], dz [N, O] is the 1x1 convolution of 1x1 images (`linear_shape`).
 ///
@@ -44,13 +44,10 @@ struct WeightGradient {
   GradientSquares squares_of = GradientSquares::kNone;
   int examples_per_group = 1;
   const void *x = nullptr, *dz = nullptr;
-  float *gradient = nullptr, *squares = nullptr;  ///< added to
-  void* workspace = nullptr;                      ///< of weight_gradient_workspace() bytes
-  /// The normalisation and ReLU before the convolution, where `x` is the normalisation's input (bf16 only):
-  /// x <- relu(x scale + shift), scale and shift [N / ghost_batch, C]. Null: x as it is.
-  const float *scale = nullptr, *shift = nullptr;
-  int ghost_batch = 0;
-  int stage_bytes = 0;  ///< of shared memory for one stage, for tuning; 0 leaves the choice to the plan
+  float* gradient = nullptr;
+  float* squares = nullptr;   ///< added to
+  void* workspace = nullptr;  ///< of weight_gradient_workspace() bytes
+  int stage_bytes = 0;        ///< of shared memory for one stage, for tuning; 0 leaves the choice to the plan
 };
 
 inline Convolution linear_shape(int examples, int inputs, int outputs) {
@@ -60,9 +57,9 @@ inline Convolution linear_shape(int examples, int inputs, int outputs) {
 std::size_t weight_gradient_workspace(const WeightGradient& call);
 void weight_gradient(const WeightGradient& call, cudaStream_t stream);
 
-/// Gradient of the bias: gradient[o] += sum_i sum_t dz, squares[o] += the sum over groups of squared group sums;
-/// with kSpatial the sum of dz^2. dz [N, positions, O]; the workspace has N * O floats.
-void bias_gradient(const void* dz, Scalar scalar, int examples, int positions, int outputs, GradientSquares squares_of,
-                   int examples_per_group, float* workspace, float* gradient, float* squares, cudaStream_t stream);
+/// Gradient of the bias of dz [rows, O]: gradient[o] = the sum over rows, squares[o] += the sum over groups of
+/// consecutive rows of their squared sums. A batch is a whole number of groups.
+void bias_gradient(const void* dz, Scalar scalar, int rows, int outputs, int rows_per_group, float* gradient,
+                   float* squares, cudaStream_t stream);
 
 }  // namespace covnoise::cuda

@@ -12,7 +12,6 @@ namespace covnoise::cuda::weight_gradient_detail {
 struct Work {
   const void *x, *dz;
   float* workspace;  ///< [slice][sum, squares][kh][kw][O][C]
-  Prologue prologue;
   int examples, height, width, channels, out_height, out_width, outputs;
   int kernel_height, stride_height, stride_width, padding_height, padding_width;
   int examples_per_group, slices, slices_per_group;  ///< kPartial: slices of a group; otherwise groups of a slice vary
@@ -278,10 +277,6 @@ __global__ void __launch_bounds__(Tile::kThreads) kernel(const __grid_constant__
     else
       wait_copies<0>();
     const int at = index % kStages * w.stage_bytes;
-    if constexpr (Tile::prologue) {
-      apply_prologue<Tile::kCPlanes>(block.x_patch(slice, chunk), w.prologue, shared + at, w.x_plane);
-      fence_copy_engine();
-    }
     __syncthreads();
     ahead.advance(w, slice);
     if (ahead.example < slice.end) block.load(slice, ahead, (index + 1) % kStages);

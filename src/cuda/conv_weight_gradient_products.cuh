@@ -12,14 +12,13 @@ enum class Mode {
 };
 
 template <class T, bool kPreciseProducts, int kTileO, int kTileC, int kKernelWidth, int kKernelRows, int kWarpsO,
-          int kWarpsC, Mode kMode, bool kPrologue>
+          int kWarpsC, Mode kMode>
 struct Tile {
   using Type = T;
   static constexpr bool kPrecise = kPreciseProducts;
   static constexpr int kO = kTileO, kC = kTileC, kWidth = kKernelWidth;
   static constexpr int kRows = kKernelRows;  ///< kernel rows in one block: 1 (then the grid has them) or all
   static constexpr Mode mode = kMode;
-  static constexpr bool prologue = kPrologue;
   static constexpr int kWarps = kRows * kWarpsO * kWarpsC, kThreads = 32 * kWarps;
   static constexpr int kM = kTileO / kWarpsO / 16, kN = kTileC / kWarpsC / 8;  // products of a warp
   static constexpr int kOPlanes = kTileO / kGroup<T>, kCPlanes = kTileC / kGroup<T>;

@@ -12,36 +12,34 @@ namespace {
 using namespace narrow_detail;
 
 struct Compiled {
+  Scalar scalar;
   int channels, outputs;  ///< of the product: the input's and the output's
-  bool two_outputs, prologue, statistics;
-  int threads;
+  bool two_outputs;
+  int threads, pixel_bytes, weight_bytes;
   void (*kernel)(Work);
 };
 
-template <int kC, int kO, bool kTwo, bool kPrologue, bool kStatistics>
+template <class T, int kC, int kO, bool kTwo = false>
 Compiled compiled() {
-  using Kernel = Narrow<kC, kO, kTwo, kPrologue, kStatistics>;
-  return {kC, kO, kTwo, kPrologue, kStatistics, Kernel::kThreads, narrow_kernel<kC, kO, kTwo, kPrologue, kStatistics>};
+  using Kernel = Narrow<T, kC, kO, kTwo>;
+  constexpr Scalar kScalar = Kernel::kRounded ? Scalar::kFloat32 : Scalar::kBFloat16;
+  return {kScalar, kC, kO, kTwo, Kernel::kThreads, Kernel::kRow, Kernel::kStagesAt, narrow_kernel<T, kC, kO, kTwo>};
 }
 
+using Half = __nv_bfloat16;
 const Compiled kCompiled[] = {
-    compiled<16, 16, false, false, false>(), compiled<16, 16, false, false, true>(),
-    compiled<16, 16, false, true, true>(),   compiled<16, 32, false, false, false>(),
-    compiled<16, 32, false, false, true>(),  compiled<32, 32, false, false, false>(),
-    compiled<32, 32, false, false, true>(),  compiled<32, 32, false, true, true>(),
-    compiled<32, 64, false, false, false>(), compiled<32, 64, false, false, true>(),
-    compiled<64, 64, false, false, false>(), compiled<64, 64, false, false, true>(),
-    compiled<64, 64, false, true, true>(),   compiled<32, 16, true, false, false>(),
-    compiled<64, 32, true, false, false>(),
+    compiled<Half, 16, 16>(),       compiled<Half, 16, 32>(),        compiled<Half, 32, 32>(),
+    compiled<Half, 32, 64>(),       compiled<Half, 64, 64>(),        compiled<Half, 32, 16, true>(),
+    compiled<Half, 64, 32, true>(), compiled<float, 16, 16>(),       compiled<float, 16, 32>(),
+    compiled<float, 32, 32>(),      compiled<float, 32, 16, true>(),
 };
 
 const Compiled* find(const NarrowConvolution& call) {
   const int in = call.input_gradient ? call.outputs : call.channels;
   const int out = call.input_gradient ? call.channels : call.outputs;
   for (const Compiled& c : kCompiled)
-    if (c.channels == std::max(in, 16) && c.outputs == out &&
-        c.two_outputs == (call.input_gradient && call.stride == 2) && c.prologue == (call.scale != nullptr) &&
-        c.statistics == call.statistics)
+    if (c.scalar == call.scalar && c.channels == std::max(in, 16) && c.outputs == out &&
+        c.two_outputs == (call.input_gradient && call.stride == 2))
       return &c;
   return nullptr;
 }
@@ -53,18 +51,18 @@ bool lay_out(Work& w, const Compiled& compiled) {
   w.chunk_rows = std::min(w.grid_height, most_rows);
   w.bands = divide_up(w.grid_height, w.chunk_rows);
   w.chunk_rows = divide_up(w.grid_height, w.bands);
-  w.chunk_examples = w.bands > 1 ? 1 : std::min(w.group_examples, kPositions / (w.grid_height * w.grid_width));
+  w.chunk_examples = w.bands > 1 ? 1 : std::min(w.examples, kPositions / (w.grid_height * w.grid_width));
   const int step = compiled.two_outputs ? 1 : w.stride, reach = compiled.two_outputs ? 2 : 3;
   w.rows = (w.chunk_rows - 1) * step + reach;
   w.columns = (w.grid_width - 1) * step + reach;
-  w.stage_bytes = divide_up(w.chunk_examples * w.rows * w.columns * 2 * compiled.channels, 1024) * 1024;
+  w.stage_bytes = divide_up(w.chunk_examples * w.rows * w.columns * compiled.pixel_bytes, 1024) * 1024;
   return true;
 }
 
 struct Plan {
   const Compiled* compiled = nullptr;
   Work work{};
-  int groups = 0, shared_bytes = 0;
+  int shared_bytes = 0;
 };
 
 Plan make_plan(const NarrowConvolution& call) {
@@ -73,12 +71,7 @@ Plan make_plan(const NarrowConvolution& call) {
   if (!plan.compiled) return plan;
   Work& w = plan.work;
   const bool backward = call.input_gradient;
-  w.input = static_cast<const __nv_bfloat16*>(call.input);
-  w.weights = call.weights;
-  w.output = static_cast<__nv_bfloat16*>(call.output);
-  w.addend = static_cast<const __nv_bfloat16*>(call.addend);
-  w.prologue = {call.scale, call.shift, call.ghost_batch};
-  w.part_mean = call.part_mean, w.part_m2 = call.part_m2, w.part_count = call.part_count;
+  w.input = call.input, w.weights = call.weights, w.output = call.output;
   w.examples = call.examples;
   w.in_height = backward ? call.out_height() : call.height, w.in_width = backward ? call.out_width() : call.width;
   w.out_height = backward ? call.height : call.out_height(), w.out_width = backward ? call.width : call.out_width();
@@ -87,18 +80,17 @@ Plan make_plan(const NarrowConvolution& call) {
   w.halo = plan.compiled->two_outputs ? 0 : 1;
   w.grid_height = plan.compiled->two_outputs ? w.in_height : w.out_height;
   w.grid_width = plan.compiled->two_outputs ? w.in_width : w.out_width;
-  w.group_examples = call.statistics ? call.ghost_batch : call.examples;
-  plan.groups = divide_up(call.examples, w.group_examples);
   if (!lay_out(w, *plan.compiled)) plan.compiled = nullptr;
   if (!plan.compiled) return plan;
-  plan.shared_bytes = divide_up(18 * plan.compiled->channels * plan.compiled->outputs, 1024) * 1024 +
-                      kStages * w.stage_bytes + 8 * kStages;
+  plan.shared_bytes = plan.compiled->weight_bytes + kStages * w.stage_bytes + 8 * kStages;
+  if (plan.shared_bytes > kMostShared) plan.compiled = nullptr;
+  if (!plan.compiled) return plan;
   w.engine = w.channels == plan.compiled->channels && std::max(w.rows, w.columns) <= 256 &&
              reinterpret_cast<std::uintptr_t>(w.input) % 16 == 0;
   const int blocks =
       occupancy_of(reinterpret_cast<const void*>(plan.compiled->kernel), plan.compiled->threads, plan.shared_bytes);
-  const int chunks = divide_up(w.group_examples, w.chunk_examples) * w.bands;
-  w.parts = std::clamp(blocks * multiprocessors() / plan.groups, 1, chunks);
+  const int chunks = divide_up(w.examples, w.chunk_examples) * w.bands;
+  w.parts = std::clamp(blocks * multiprocessors(), 1, chunks);
   return plan;
 }
 
@@ -107,18 +99,23 @@ struct PackedItems {
   PackedWeights items[kMostItems];
 };
 
-/// packed[tap][plane of 8 inputs][column][8 inputs]; blockIdx.y is the convolution.
+/// packed[tap][plane of 16 bytes of inputs][column][inputs]; blockIdx.y is the convolution.
 __global__ void pack_kernel(const __grid_constant__ PackedItems all) {
   const PackedWeights& item = all.items[blockIdx.y];
   const int in = max(item.input_gradient ? item.outputs : item.channels, 16);
   const int out = item.input_gradient ? item.channels : item.outputs;
-  auto* packed = static_cast<__nv_bfloat16*>(item.packed);
+  const bool rounded = item.scalar == Scalar::kFloat32;
+  const int plane = rounded ? 4 : 8;  // inputs
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < 9 * in * out; i += gridDim.x * blockDim.x) {
-    const int k = i / (8 * out) % (in / 8) * 8 + i % 8, column = i / 8 % out, tap = i / (in * out);
+    const int k = i / (plane * out) % (in / plane) * plane + i % plane, column = i / plane % out, tap = i / (in * out);
     const int n = out == 16 ? channel_of_column<2>(column) : channel_of_column<4>(column);
     const int offset = item.input_gradient && item.stride == 1 ? 8 - tap : tap;
     const int o = item.input_gradient ? k : n, c = item.input_gradient ? n : k;
-    packed[i] = __float2bfloat16(c < item.channels ? item.weight[(o * item.channels + c) * 9 + offset] : 0.0f);
+    const float value = c < item.channels ? item.weight[(o * item.channels + c) * 9 + offset] : 0.0f;
+    if (rounded)
+      static_cast<std::uint32_t*>(item.packed)[i] = round_tf32(__float_as_uint(value));
+    else
+      static_cast<__nv_bfloat16*>(item.packed)[i] = __float2bfloat16(value);
   }
 }
 
@@ -126,26 +123,19 @@ __global__ void pack_kernel(const __grid_constant__ PackedItems all) {
 
 bool narrow_conv_supports(const NarrowConvolution& call) { return make_plan(call).compiled != nullptr; }
 
-int narrow_conv_parts(const NarrowConvolution& call) {
-  const Plan plan = make_plan(call);
-  if (!plan.compiled) throw std::runtime_error("narrow convolution: no kernel for these channels");
-  return plan.work.parts;
-}
-
 void narrow_conv(const NarrowConvolution& call, cudaStream_t stream) {
   Plan plan = make_plan(call);
   if (!plan.compiled) throw std::runtime_error("narrow convolution: no kernel for these channels");
   Work& w = plan.work;
   if (w.engine)
-    w.map = tensor_map(w.input, w.examples, w.in_height, w.in_width, w.channels,
+    w.map = tensor_map(call.scalar, w.input, w.examples, w.in_height, w.in_width, w.channels,
                        {w.channels, w.columns, w.rows, w.chunk_examples});
-  plan.compiled->kernel<<<plan.groups * plan.work.parts, plan.compiled->threads, plan.shared_bytes, stream>>>(
-      plan.work);
+  plan.compiled->kernel<<<plan.work.parts, plan.compiled->threads, plan.shared_bytes, stream>>>(plan.work);
   check_launch("narrow convolution");
 }
 
-std::size_t packed_weight_bytes(int channels, int outputs) {
-  return static_cast<std::size_t>(18) * std::max(channels, 16) * outputs;
+std::size_t packed_weight_bytes(Scalar scalar, int channels, int outputs) {
+  return static_cast<std::size_t>(scalar == Scalar::kFloat32 ? 36 : 18) * std::max(channels, 16) * outputs;
 }
 
 void pack_weights(const PackedWeights* items, int count, cudaStream_t stream) {

@@ -6,13 +6,15 @@
 namespace covnoise::cuda {
 
 /// Forward and input gradient of 3x3 convolutions, padding 1, stride 1 or 2, with 16, 32 or 64 outputs and at most 64
-/// channels (16, 32, 64; or fewer than 16, forward only), channels-last bf16 with float32 sums:
+/// channels (16, 32, 64; or fewer than 16, forward only), channels-last in bf16, or in float32 with inputs and weights
+/// rounded to tf32 (at most 32 channels), with float32 sums:
 ///
 ///     forward          y[n, i, j, o]  = sum over c, kh, kw of x[n, s i + kh - 1, s j + kw - 1, c] w[o, c, kh, kw]
 ///     input gradient   dx[n, i, j, c] = the sum of dz[n, i', j', o] w[o, c, kh, kw] over all that (i, j) went into
 ///
 /// The input patch is staged once and used for all nine offsets.
 struct NarrowConvolution {
+  Scalar scalar = Scalar::kBFloat16;
   int examples = 0, height = 0, width = 0;  ///< of x
   int channels = 0, outputs = 0, stride = 1;
   bool input_gradient = false;
@@ -20,34 +22,23 @@ struct NarrowConvolution {
   const void* input = nullptr;    ///< x [N, H, W, C], or dz [N, Ho, Wo, O]
   const void* weights = nullptr;  ///< packed by pack_weights
   void* output = nullptr;         ///< y [N, Ho, Wo, O], or dx [N, H, W, C]
-  const void* addend = nullptr;   ///< added to the output, of its shape (the gradient of a shortcut); or null
-
-  /// Examples that share statistics, in the prologue and the epilogue below.
-  int ghost_batch = 0;
-  /// Prologue (forward): x <- relu(x scale + shift) with scale and shift [N / ghost_batch, C], or null.
-  const float *scale = nullptr, *shift = nullptr;
-  /// Epilogue (forward): statistics of y by parts of ghost batches, for GhostPartials: narrow_conv_parts() parts for
-  /// each.
-  bool statistics = false;
-  float *part_mean = nullptr, *part_m2 = nullptr, *part_count = nullptr;
 
   int out_height() const { return (height - 1) / stride + 1; }
   int out_width() const { return (width - 1) / stride + 1; }
 };
 
 bool narrow_conv_supports(const NarrowConvolution& call);
-/// Parts of each ghost batch that the epilogue writes.
-int narrow_conv_parts(const NarrowConvolution& call);
 void narrow_conv(const NarrowConvolution& call, cudaStream_t stream);
 
 /// Weights of one convolution to be brought into the order that narrow_conv loads.
 struct PackedWeights {
+  Scalar scalar;
   const float* weight;  ///< [O, C, 3, 3], float32
   void* packed;         ///< packed_weight_bytes()
   int channels, outputs, stride;
   bool input_gradient;
 };
-std::size_t packed_weight_bytes(int channels, int outputs);
+std::size_t packed_weight_bytes(Scalar scalar, int channels, int outputs);
 /// All convolutions of a network in one launch (or a few).
 void pack_weights(const PackedWeights* items, int count, cudaStream_t stream);
 

@@ -1,52 +1,27 @@
 #pragma once
 #include "cuda/copy_engine.cuh"
-#include "cuda/moments.cuh"
 #include "cuda/staging.cuh"
 
 #include <type_traits>
 
-// The kernel of narrow_conv.h. As a product: rows are positions, columns are outputs, and the sum runs over 16 inputs
-// of one tap at a time. The weights stay in shared memory.
+// The kernel of narrow_conv.h. As a product: rows are positions, columns are outputs, and the sum runs over 32 bytes of
+// inputs of one tap at a time: 16 in bf16, 8 in tf32. The weights stay in shared memory.
 namespace covnoise::cuda::narrow_detail {
 
 constexpr int kM = 4, kWarpsM = 4, kPositions = 16 * kM * kWarpsM, kStages = 2;  // positions of a chunk
 
 struct Work {
-  const __nv_bfloat16* input;
-  const void* weights;
-  __nv_bfloat16* output;
-  const __nv_bfloat16* addend;
-  Prologue prologue;
-  float *part_mean, *part_m2, *part_count;
+  const void *input, *weights;
+  void* output;
   int examples, in_height, in_width, channels;  ///< the input of this operation
   int out_height, out_width;                    ///< its output
   int grid_height, grid_width, stride;          ///< positions: the output's, or with two outputs a side the input's
-  int group_examples, parts;                    ///< blocks: `parts` for each group of examples
+  int parts;                                    ///< blocks
   int chunk_examples, chunk_rows, bands;
   int rows, columns, stage_bytes;  ///< of the stage
   int halo;                        ///< rows and columns before the first: 1, or 0
   bool engine;                     ///< whether the copy engine fills the stages
   CUtensorMap map;
-};
-
-/// Accumulates one output's statistics over all positions of a thread, around the first value.
-template <int kValues>
-struct ThreadMoments {
-  float count = 0, shift[kValues], sum[kValues], squares[kValues];
-
-  __device__ __forceinline__ void add(const float (&values)[kValues]) {
-    if (count == 0) {
-#pragma unroll
-      for (int i = 0; i < kValues; ++i) shift[i] = values[i], sum[i] = 0, squares[i] = 0;
-    }
-#pragma unroll
-    for (int i = 0; i < kValues; ++i) {
-      const float d = values[i] - shift[i];
-      sum[i] += d;
-      squares[i] = fmaf(d, d, squares[i]);
-    }
-    count += 1;
-  }
 };
 
 /// Column n of a warp's products is output channel 2 N q + 2 j + b, with n = 8 j + 2 q + b, N products: so that lane
@@ -58,29 +33,30 @@ __host__ __device__ constexpr int channel_of_column(int n) {
 constexpr int products_of(int outputs) { return outputs == 16 ? 2 : 4; }
 
 /// A warp has kM x kN products of 16 positions and 8 outputs.
-template <int kC, int kO, bool kTwoOutputs, bool kPrologue, bool kStatistics>
+template <class T, int kC, int kO, bool kTwoOutputs>
 struct Narrow {
   static constexpr int kN = products_of(kO), kWarpsN = kO / (8 * kN), kThreads = 32 * kWarpsM * kWarpsN;
-  static constexpr int kPlanes = kC / 8, kRow = 2 * kC;  // bytes of a staged position
-  static constexpr int kWeightBytes = 18 * kC * kO, kStagesAt = (kWeightBytes + 1023) / 1024 * 1024;
+  static constexpr int kRow = kC * sizeof(T), kPlanes = kRow / 16,
+                       kDeep = kRow / 32;  // kRow: bytes of a staged position
+  static constexpr int kWeightBytes = 9 * kRow * kO, kStagesAt = (kWeightBytes + 1023) / 1024 * 1024;
+
+  static constexpr bool kRounded = sizeof(T) == 4;  // floats, rounded to tf32 where they are loaded
 
   const Work& w;
   std::uint32_t weights, stages;
   int lane, warp_m, warp_n;
-  int first_example, last_example;  ///< of this block's group
-  std::uint32_t rows_at[kM];        ///< this lane's row of each product, in a stage
+  std::uint32_t rows_at[kM];  ///< this lane's row of each product, in a stage
   float acc[kM][kN][4];
-  ThreadMoments<kStatistics ? 2 * kN : 1> moments;
 
   __device__ Patch patch(int chunk) const {
-    const int example = first_example + chunk / w.bands * w.chunk_examples, band = chunk % w.bands;
+    const int example = chunk / w.bands * w.chunk_examples, band = chunk % w.bands;
     return {w.input,
             w.in_height,
             w.in_width,
             w.channels,
             0,
             example,
-            min(w.chunk_examples, last_example - example),
+            min(w.chunk_examples, w.examples - example),
             w.chunk_examples,
             band * w.chunk_rows * w.stride - w.halo,
             1,
@@ -96,18 +72,24 @@ struct Narrow {
       copy_async<16>(weights + i * 16, static_cast<const char*>(w.weights) + i * 16);
   }
 
-  /// One product step: 16 inputs of one tap. Loaded one step ahead of their use.
+  /// One product step: 32 bytes of inputs of one tap. Loaded one step ahead of their use.
   struct Fragments {
     std::uint32_t a[kM][4], b[kN / 2][4];
   };
 
-  /// Inputs 16 k to 16 k + 15 of the stage shifted by (row, column), and the weights of tap `tap`.
+  /// Step k of the inputs of the stage shifted by (row, column), and the weights of tap `tap`.
   __device__ __forceinline__ void load(Fragments& f, std::uint32_t stage, int tap, int row, int column, int k) const {
     const std::uint32_t shift = stage + (row * w.columns + column) * kRow;
     const std::uint32_t from =
         weights + ((tap * kPlanes + lane / 8 % 2) * kO + warp_n * kN * 8 + lane / 16 * 8 + lane % 8) * 16;
 #pragma unroll
-    for (int m = 0; m < kM; ++m) load_matrices(f.a[m], swizzled<kPlanes>(shift + rows_at[m], (k * 2 + lane / 16) * 16));
+    for (int m = 0; m < kM; ++m) {
+      load_matrices(f.a[m], swizzled<kPlanes>(shift + rows_at[m], (k * 2 + lane / 16) * 16));
+      if constexpr (kRounded) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) f.a[m][i] = round_tf32(f.a[m][i]);
+      }
+    }
 #pragma unroll
     for (int n = 0; n < kN / 2; ++n) load_matrices(f.b[n], from + (k * 2 * kO + n * 16) * 16);
   }
@@ -115,8 +97,13 @@ struct Narrow {
 #pragma unroll
     for (int n = 0; n < kN; ++n)
 #pragma unroll
-      for (int m = 0; m < kM; ++m)
-        multiply_bf16(acc[m][n], f.a[m], f.b[n / 2][n % 2 * 2], f.b[n / 2][n % 2 * 2 + 1], acc[m][n]);
+      for (int m = 0; m < kM; ++m) {
+        const std::uint32_t b0 = f.b[n / 2][n % 2 * 2], b1 = f.b[n / 2][n % 2 * 2 + 1];
+        if constexpr (kRounded)
+          multiply_tf32(acc[m][n], f.a[m], b0, b1, acc[m][n]);
+        else
+          multiply_bf16(acc[m][n], f.a[m], b0, b1, acc[m][n]);
+      }
   }
 
   __device__ __forceinline__ void clear() {
@@ -143,67 +130,31 @@ struct Narrow {
     return exists && x < w.out_width ? (e * w.out_height + y) * w.out_width + x : -1;
   }
 
-  using Bytes = std::conditional_t<kN == 4, uint4, uint2>;  ///< a lane's outputs of one pixel
-  union Outputs {
-    std::uint32_t pairs[kN];
-    Bytes bytes;
+  /// A lane's outputs of one pixel, which lie together.
+  struct alignas(kN == 2 && !kRounded ? 8 : 16) Outputs {
+    T values[2 * kN];
   };
 
-  /// acc += the addend; all loads before the first use.
-  __device__ __forceinline__ void add(const Patch& patch, int band, int odd_row, int odd_column, long long first) {
-    Outputs loaded[kM][2];
-#pragma unroll
-    for (int m = 0; m < kM; ++m)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int at = pixel(patch, band, (warp_m * kM + m) * 16 + lane / 4 + 8 * h, odd_row, odd_column);
-        loaded[m][h].bytes = at < 0 ? Bytes{} : __ldcs(reinterpret_cast<const Bytes*>(w.addend + first + at * kO));
-      }
-#pragma unroll
-    for (int m = 0; m < kM; ++m)
-#pragma unroll
-      for (int h = 0; h < 2; ++h)
-#pragma unroll
-        for (int n = 0; n < kN; ++n) {
-          acc[m][n][2 * h] += __uint_as_float(loaded[m][h].pairs[n] << 16);
-          acc[m][n][2 * h + 1] += __uint_as_float(loaded[m][h].pairs[n] & 0xffff0000u);
-        }
-  }
-
-  __device__ __forceinline__ void store(const Patch& patch, int band, int odd_row, int odd_column) {
+  __device__ __forceinline__ void store(const Patch& patch, int band, int odd_row, int odd_column) const {
     const int first_row = band * w.chunk_rows * (kTwoOutputs ? 2 : 1);
     const long long first = (static_cast<long long>(patch.example) * w.out_height + first_row) * w.out_width * kO +
                             warp_n * kN * 8 + lane % 4 * 2 * kN;
-    if (w.addend) add(patch, band, odd_row, odd_column, first);
-    __nv_bfloat16* target = w.output + first;
+    T* target = static_cast<T*>(w.output) + first;
 #pragma unroll
     for (int m = 0; m < kM; ++m)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int at = pixel(patch, band, (warp_m * kM + m) * 16 + lane / 4 + 8 * h, odd_row, odd_column);
         if (at < 0) continue;
-        Outputs values;
+        Outputs outputs;
 #pragma unroll
-        for (int n = 0; n < kN; ++n) {
-          const __nv_bfloat162 pair = __floats2bfloat162_rn(acc[m][n][2 * h], acc[m][n][2 * h + 1]);
-          values.pairs[n] = *reinterpret_cast<const std::uint32_t*>(&pair);
-        }
-        *reinterpret_cast<Bytes*>(target + at * kO) = values.bytes;
-        if constexpr (kStatistics) {
-          float rounded[2 * kN];
-#pragma unroll
-          for (int n = 0; n < kN; ++n) {
-            rounded[2 * n] = __uint_as_float(values.pairs[n] << 16);
-            rounded[2 * n + 1] = __uint_as_float(values.pairs[n] & 0xffff0000u);
-          }
-          moments.add(rounded);
-        }
+        for (int i = 0; i < 2 * kN; ++i) outputs.values[i] = static_cast<T>(acc[m][i / 2][2 * h + i % 2]);
+        *reinterpret_cast<Outputs*>(target + at * kO) = outputs;
       }
   }
 
   /// Positions (i, j) are pixels of the output.
   __device__ __forceinline__ void nine_taps(const Patch& patch, int band, std::uint32_t stage) {
-    constexpr int kDeep = kC / 16;
     Fragments f[2];
     clear();
     load(f[0], stage, 0, 0, 0, 0);
@@ -227,7 +178,7 @@ struct Narrow {
       for (int tap = 0; tap < 9; ++tap) {
         if ((tap / 3 != 1) != (odd / 2 == 1) || (tap % 3 != 1) != (odd % 2 == 1)) continue;
 #pragma unroll
-        for (int k = 0; k < kC / 16; ++k) {
+        for (int k = 0; k < kDeep; ++k) {
           Fragments f;
           load(f, stage, tap, tap / 3 == 0 ? 1 : 0, tap % 3 == 0 ? 1 : 0, k);
           multiply(f);
@@ -236,54 +187,16 @@ struct Narrow {
       store(patch, band, odd / 2, odd % 2);
     }
   }
-
-  /// Joins the threads' statistics in a fixed order and writes those of this block.
-  __device__ void write_statistics(float* shared) const {
-#pragma unroll
-    for (int i = 0; i < 2 * kN; ++i) {
-      Moments m = moments_of(moments.count, moments.shift[i], moments.sum[i], moments.squares[i]);
-#pragma unroll
-      for (int distance = 4; distance < 32; distance *= 2) {
-        const Moments other{__shfl_xor_sync(~0u, m.count, distance), __shfl_xor_sync(~0u, m.mean, distance),
-                            __shfl_xor_sync(~0u, m.m2, distance)};
-        // The same order in both lanes, so that both get the same bits.
-        if (lane & distance) {
-          Moments first = other;
-          first.join(m);
-          m = first;
-        } else {
-          m.join(other);
-        }
-      }
-      if (lane < 4) {
-        float* at = shared + (warp_m * kO + warp_n * kN * 8 + lane * 2 * kN + i) * 3;
-        at[0] = m.count, at[1] = m.mean, at[2] = m.m2;
-      }
-    }
-    __syncthreads();
-    for (int o = threadIdx.x; o < kO; o += kThreads) {
-      Moments total{0, 0, 0};
-      for (int warp = 0; warp < kWarpsM; ++warp) {
-        const float* at = shared + (warp * kO + o) * 3;
-        total.join({at[0], at[1], at[2]});
-      }
-      w.part_mean[blockIdx.x * kO + o] = total.mean;
-      w.part_m2[blockIdx.x * kO + o] = total.m2;
-      if (o == 0) w.part_count[blockIdx.x] = total.count;
-    }
-  }
 };
 
-template <int kC, int kO, bool kTwoOutputs, bool kPrologue, bool kStatistics>
-__global__ void __launch_bounds__(Narrow<kC, kO, kTwoOutputs, kPrologue, kStatistics>::kThreads)
+template <class T, int kC, int kO, bool kTwoOutputs>
+__global__ void __launch_bounds__(Narrow<T, kC, kO, kTwoOutputs>::kThreads)
     narrow_kernel(const __grid_constant__ Work w) {
-  using Kernel = Narrow<kC, kO, kTwoOutputs, kPrologue, kStatistics>;
+  using Kernel = Narrow<T, kC, kO, kTwoOutputs>;
   extern __shared__ __align__(1024) char shared[];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = blockIdx.x / w.parts, part = blockIdx.x % w.parts;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = static_cast<int>(blockIdx.x);
   const std::uint32_t base = shared_address(shared);
   Kernel kernel{w, base, base + Kernel::kStagesAt, lane, warp / Kernel::kWarpsN, warp % Kernel::kWarpsN};
-  kernel.first_example = group * w.group_examples;
-  kernel.last_example = min(w.examples, kernel.first_example + w.group_examples);
   const int per_example = w.chunk_rows * w.grid_width, step = kTwoOutputs ? 1 : w.stride;
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
@@ -292,7 +205,7 @@ __global__ void __launch_bounds__(Narrow<kC, kO, kTwoOutputs, kPrologue, kStatis
     kernel.rows_at[m] =
         exists ? ((e * w.rows + t / w.grid_width * step) * w.columns + t % w.grid_width * step) * Kernel::kRow : 0;
   }
-  const int chunks = (w.group_examples + w.chunk_examples - 1) / w.chunk_examples * w.bands;
+  const int chunks = (w.examples + w.chunk_examples - 1) / w.chunk_examples * w.bands;
   const int begin = static_cast<int>(static_cast<long long>(part) * chunks / w.parts);
   const int end = static_cast<int>(static_cast<long long>(part + 1) * chunks / w.parts);
   const std::uint32_t barriers = base + Kernel::kStagesAt + kStages * w.stage_bytes;
@@ -306,7 +219,7 @@ __global__ void __launch_bounds__(Narrow<kC, kO, kTwoOutputs, kPrologue, kStatis
       copy_box(base + at, w.map, barrier, 0, patch.first_column, patch.first_row, patch.example);
       return;
     }
-    stage<__nv_bfloat16, Kernel::kPlanes>(kernel.patch(chunk), base + at, shared + at, 0);
+    stage<T, Kernel::kPlanes, true>(kernel.patch(chunk), base + at, shared + at, 0);
   };
   if (w.engine) {
     if (threadIdx.x < kStages) init_barrier(barriers + threadIdx.x * 8);
@@ -323,10 +236,6 @@ __global__ void __launch_bounds__(Narrow<kC, kO, kTwoOutputs, kPrologue, kStatis
     const int at = (chunk - begin) % kStages * w.stage_bytes;
     wait_copies<0>();
     if (w.engine) wait_barrier(barriers + (chunk - begin) % kStages * 8, (chunk - begin) / kStages % 2);
-    if constexpr (kPrologue) {
-      apply_prologue<Kernel::kPlanes>(patch, w.prologue, shared + Kernel::kStagesAt + at, 0);
-      fence_copy_engine();
-    }
     __syncthreads();
     if (chunk + 1 < end) load(chunk + 1, chunk + 1 - begin);
     commit_copies();
@@ -334,11 +243,6 @@ __global__ void __launch_bounds__(Narrow<kC, kO, kTwoOutputs, kPrologue, kStatis
       kernel.four_outputs(patch, chunk % w.bands, kernel.stages + at);
     else
       kernel.nine_taps(patch, chunk % w.bands, kernel.stages + at);
-  }
-  if constexpr (kStatistics) {
-    wait_copies<0>();
-    __syncthreads();
-    kernel.write_statistics(reinterpret_cast<float*>(shared));
   }
 }
 

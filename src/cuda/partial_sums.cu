@@ -1,9 +1,11 @@
+#include "cuda/channel_rows.cuh"
 #include "cuda/conv_weight_gradient.h"
 #include "cuda/partial_sums.h"
 
 #include <cuda_bf16.h>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace covnoise::cuda {
 namespace {
@@ -48,34 +50,64 @@ __global__ void __launch_bounds__(kThreads) add_kernel(PartialSums p) {
   }
   const long long plane = static_cast<long long>(p.outputs) * p.channels;
   const long long target = (w % plane) * p.offsets + w / plane;
-  p.sums[target] += sum;
+  p.sums[target] = p.add_sums ? p.sums[target] + sum : sum;
   if (p.squares) p.squares[target] += squares;
 }
 
-__device__ float as_float(float x) { return x; }
-__device__ float as_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+/// Sums over the lanes of a warp, in every lane.
+template <int kSize>
+__device__ __forceinline__ void add_lanes(float (&values)[kSize]) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) values[i] += __shfl_xor_sync(~0u, values[i], distance);
+}
 
-constexpr int kColumns = 64;
+constexpr int kBiasWarps = 32;
 
-/// Sums of `rows` consecutive rows of dz [., O], or of their squares: out [slices][O]. A block is one slice and 64
-/// outputs.
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    row_sums(const T* dz, long long rows, long long all_rows, int outputs, bool squared, float* out) {
-  __shared__ float shared[kThreads];
-  const int o = blockIdx.y * kColumns + threadIdx.x % kColumns;
-  const long long first = blockIdx.x * rows, end = min(first + rows, all_rows);
-  float sum = 0;
-  if (o < outputs)
-    for (long long r = first + threadIdx.x / kColumns; r < end; r += kThreads / kColumns) {
-      const float value = as_float(dz[r * outputs + o]);
-      sum += squared ? value * value : value;
+/// Sums over rows of dz [rows, O] and the squares of sums of `group` consecutive rows. A block has kSize outputs (16
+/// bytes, or 1), a warp every 32nd group: one launch does it all, and warps are joined in order.
+template <class T, int kSize>
+__global__ void __launch_bounds__(32 * kBiasWarps)
+    bias_kernel(const T* dz, int rows, int outputs, int group, float* gradient, float* squares) {
+  __shared__ float shared[2][kBiasWarps][kSize];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, first = blockIdx.x * kSize;
+  float sum[kSize] = {}, square[kSize] = {}, values[kSize];
+  const auto read = [&](int row) {
+    Channels<T, kSize>::convert(Channels<T, kSize>::load(dz + static_cast<long long>(row) * outputs + first), values);
+  };
+  if (group == 1) {
+#pragma unroll 4
+    for (int row = threadIdx.x; row < rows; row += 32 * kBiasWarps) {
+      read(row);
+#pragma unroll
+      for (int i = 0; i < kSize; ++i) sum[i] += values[i], square[i] = fmaf(values[i], values[i], square[i]);
     }
-  shared[threadIdx.x] = sum;
+    add_lanes(sum), add_lanes(square);
+  } else {
+    for (int begin = warp * group; begin < rows; begin += kBiasWarps * group) {
+      float of_group[kSize] = {};
+#pragma unroll 4
+      for (int row = begin + lane; row < begin + group; row += 32) {
+        read(row);
+#pragma unroll
+        for (int i = 0; i < kSize; ++i) of_group[i] += values[i];
+      }
+      add_lanes(of_group);
+#pragma unroll
+      for (int i = 0; i < kSize; ++i) sum[i] += of_group[i], square[i] = fmaf(of_group[i], of_group[i], square[i]);
+    }
+  }
+  if (lane == 0) {
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) shared[0][warp][i] = sum[i], shared[1][warp][i] = square[i];
+  }
   __syncthreads();
-  if (threadIdx.x >= kColumns || o >= outputs) return;
-  for (int r = 1; r < kThreads / kColumns; ++r) sum += shared[r * kColumns + threadIdx.x];
-  out[static_cast<long long>(blockIdx.x) * outputs + o] = sum;
+  if (threadIdx.x >= kSize) return;
+  float total = 0, total_square = 0;
+  for (int w = 0; w < kBiasWarps; ++w) total += shared[0][w][threadIdx.x], total_square += shared[1][w][threadIdx.x];
+  gradient[first + threadIdx.x] = total;
+  squares[first + threadIdx.x] += total_square;
 }
 
 }  // namespace
@@ -90,27 +122,16 @@ void add_partial_sums(const PartialSums& partial, cudaStream_t stream) {
   check_launch("add_partial_sums");
 }
 
-void bias_gradient(const void* dz, Scalar scalar, int examples, int positions, int outputs, GradientSquares squares_of,
-                   int examples_per_group, float* workspace, float* gradient, float* squares, cudaStream_t stream) {
-  const bool one_row = examples_per_group == 1 && positions == 1;  // whose square is that of an element
-  const bool grouped = squares_of == GradientSquares::kGroups && !one_row;
-  const long long all_rows = static_cast<long long>(examples) * positions;
-  const long long rows = grouped ? static_cast<long long>(examples_per_group) * positions
-                                 : std::max<long long>(divide_up<long long>(all_rows, 64), positions);
-  const int slices = static_cast<int>(divide_up(all_rows, rows));
-  const auto sums = [&](bool squared, float* target, float* target_squares) {
-    const dim3 grid(slices, divide_up(outputs, kColumns));
-    if (scalar == Scalar::kBFloat16)
-      row_sums<<<grid, kThreads, 0, stream>>>(static_cast<const __nv_bfloat16*>(dz), rows, all_rows, outputs, squared,
-                                              workspace);
-    else
-      row_sums<<<grid, kThreads, 0, stream>>>(static_cast<const float*>(dz), rows, all_rows, outputs, squared,
-                                              workspace);
+void bias_gradient(const void* dz, Scalar scalar, int rows, int outputs, int rows_per_group, float* gradient,
+                   float* squares, cudaStream_t stream) {
+  const bool aligned = reinterpret_cast<std::uintptr_t>(dz) % 16 == 0;
+  with_vectors(scalar, aligned ? outputs : 1, [&](auto element, auto size) {
+    using T = decltype(element);
+    constexpr int kSize = decltype(size)::value;
+    bias_kernel<T, kSize><<<outputs / kSize, 32 * kBiasWarps, 0, stream>>>(static_cast<const T*>(dz), rows, outputs,
+                                                                           rows_per_group, gradient, squares);
     check_launch("bias gradient");
-    add_partial_sums({workspace, slices, 1, 1, 1, outputs, 1, target, target_squares}, stream);
-  };
-  sums(false, gradient, grouped ? squares : nullptr);
-  if (squares_of != GradientSquares::kNone && !grouped) sums(true, squares, nullptr);
+  });
 }
 
 }  // namespace covnoise::cuda

@@ -3,14 +3,16 @@
 
 namespace covnoise::cuda {
 
-/// Partial results in a workspace [slice][component][kernel offset][O][C], to be added in order to outputs
+/// Partial results in a workspace [slice][component][kernel offset][O][C], to be added up in order: outputs
 /// [O][C][kernel offset]. With two components they are sums and squares; with one, the squares are those of the sums of
 /// `slices_per_group` consecutive slices.
 struct PartialSums {
   const float* workspace;
   int slices, slices_per_group, components;
   int offsets, outputs, channels;
-  float *sums, *squares;  ///< added to; squares may be null
+  float* sums;
+  bool add_sums;   ///< to what is there, instead of writing them
+  float* squares;  ///< added to; may be null
 };
 
 void add_partial_sums(const PartialSums& partial, cudaStream_t stream);

@@ -3,11 +3,11 @@
 
 #include <cuda_bf16.h>
 
-// Images in shared memory, as tensor cores want them. In bf16 a position is a row of its channels, in groups of 8 (16
-// bytes); group g of position r lies at place g ^ f(r) of the row, where f makes eight neighbouring positions fill 128
-// bytes of different banks (the pattern of the copy engine's swizzles of 32, 64 and 128 bytes). A warp then writes what
-// it reads, line by line, to consecutive places; anything else doubles the requests to the cache. Stages start at
-// multiples of 1024 bytes. In float, channels are in planes of 4, [plane][position][16 bytes].
+// Images in shared memory, as tensor cores want them. Swizzled (always in bf16) a position is a row of its channels, in
+// groups of 16 bytes; group g of position r lies at place g ^ f(r) of the row, where f makes eight neighbouring
+// positions fill 128 bytes of different banks (the pattern of the copy engine's swizzles of 32, 64 and 128 bytes). A
+// warp then writes what it reads, line by line, to consecutive places; anything else doubles the requests to the cache.
+// Stages start at multiples of 1024 bytes. Else channels are in planes of 16 bytes, [plane][position][16 bytes].
 //
 // Columns beside the image and channels beyond the last are never written: the stages
 // must hold zeros at first (clear_stages). Rows above and below it are written as zeros. (Copies of no bytes are no way
@@ -27,17 +27,10 @@ struct Patch {
   int example_positions;          ///< distance between examples in the stage, in positions; at least rows * columns
 };
 
-/// y = relu(x * scale + shift), by ghost batch and channel [G, C]: the normalisation before a convolution, applied
-/// where its input is loaded.
-struct Prologue {
-  const float *scale = nullptr, *shift = nullptr;
-  int ghost_batch = 0;
-};
-
 template <class T>
 constexpr int kGroup = 16 / static_cast<int>(sizeof(T));  // channels in a plane
 
-/// Where group `group` of a row at byte `row` of a bf16 stage lies: rows of 32, 64 or 128 bytes.
+/// Where a group of 16 bytes lies in a row at byte `row` of a swizzled stage: rows of 32, 64 or 128 bytes.
 template <int kPlanes>
 __device__ __forceinline__ std::uint32_t swizzled(std::uint32_t row, std::uint32_t group_bytes) {
   return row + (((row >> 3) & ((kPlanes - 1) * 16)) ^ group_bytes);
@@ -45,7 +38,7 @@ __device__ __forceinline__ std::uint32_t swizzled(std::uint32_t row, std::uint32
 
 /// visit(target byte offset, pixel pointer, channel, row exists, example) for this thread's share of the patch: a warp
 /// takes a row, a thread stays in its plane. Only pixels inside the image's columns.
-template <class T, int kPlanes, class Visit>
+template <class T, int kPlanes, bool kSwizzle, class Visit>
 __device__ __forceinline__ void for_each_group(const Patch& p, int plane_bytes, const Visit& visit) {
   constexpr int kStep = 32 / kPlanes;  // columns at a time
   const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
@@ -59,7 +52,6 @@ __device__ __forceinline__ void for_each_group(const Patch& p, int plane_bytes, 
     const int row = p.first_row + i * p.row_step;
     const bool exists = e < p.examples && row >= 0 && row < p.last_row;
     const T* source = data + (static_cast<long long>(p.example + e) * p.height + row) * p.width * p.channels;
-    constexpr bool kSwizzle = sizeof(T) == 2;
     constexpr int kRow = kSwizzle ? kPlanes * 16 : 16;
     int target = (e * p.example_positions + i * p.columns + first) * kRow;
     for (int column = first; column < last; column += kStep) {
@@ -74,11 +66,11 @@ __device__ __forceinline__ void for_each_group(const Patch& p, int plane_bytes, 
 }
 
 /// Copies groups of channels in pieces of kBytes, which divide a pixel.
-template <class T, int kPlanes, int kBytes>
+template <class T, int kPlanes, bool kSwizzle, int kBytes>
 __device__ __forceinline__ void stage_pieces(const Patch& p, std::uint32_t target, char* generic_target,
                                              int plane_bytes) {
   constexpr int kElements = kBytes / sizeof(T);
-  for_each_group<T, kPlanes>(p, plane_bytes, [&](int offset, const T* source, int channel, bool exists, int) {
+  for_each_group<T, kPlanes, kSwizzle>(p, plane_bytes, [&](int offset, const T* source, int channel, bool exists, int) {
     if (!exists) {
       *reinterpret_cast<uint4*>(generic_target + offset) = make_uint4(0, 0, 0, 0);
       return;
@@ -95,52 +87,20 @@ __device__ __forceinline__ void stage_pieces(const Patch& p, std::uint32_t targe
 }
 
 /// Starts the copy of a patch. Pixels of an odd number of bf16 are copied by element, at once.
-template <class T, int kPlanes>
+template <class T, int kPlanes, bool kSwizzle = sizeof(T) == 2>
 __device__ __forceinline__ void stage(const Patch& p, std::uint32_t target, char* generic_target, int plane_bytes) {
   const int pixel = p.channels * static_cast<int>(sizeof(T));
   if (pixel % 16 == 0)
-    stage_pieces<T, kPlanes, 16>(p, target, generic_target, plane_bytes);
+    stage_pieces<T, kPlanes, kSwizzle, 16>(p, target, generic_target, plane_bytes);
   else if (pixel % 4 == 0)
-    stage_pieces<T, kPlanes, 4>(p, target, generic_target, plane_bytes);
+    stage_pieces<T, kPlanes, kSwizzle, 4>(p, target, generic_target, plane_bytes);
   else
-    stage_pieces<T, kPlanes, sizeof(T)>(p, target, generic_target, plane_bytes);
+    stage_pieces<T, kPlanes, kSwizzle, sizeof(T)>(p, target, generic_target, plane_bytes);
 }
 
 __device__ inline void clear_stages(char* stages, int bytes) {
   for (int i = threadIdx.x; i < bytes / 16; i += blockDim.x)
     reinterpret_cast<uint4*>(stages)[i] = make_uint4(0, 0, 0, 0);
-}
-
-/// Applies the prologue in place to what this same thread has copied (its copies must have arrived). bf16.
-template <int kPlanes>
-__device__ __forceinline__ void apply_prologue(const Patch& p, const Prologue& prologue, char* target,
-                                               int plane_bytes) {
-  float scale[8], shift[8];
-  int loaded = -1, loaded_example = -1;
-  for_each_group<__nv_bfloat16, kPlanes>(
-      p, plane_bytes, [&](int offset, const __nv_bfloat16*, int channel, bool exists, int example) {
-        if (!exists) return;
-        if (example != loaded_example) {
-          loaded_example = example;
-          const int ghost = example / prologue.ghost_batch;
-          if (ghost != loaded) {
-            loaded = ghost;
-#pragma unroll
-            for (int k = 0; k < 8; ++k) {
-              scale[k] = prologue.scale[ghost * p.channels + channel + k];
-              shift[k] = prologue.shift[ghost * p.channels + channel + k];
-            }
-          }
-        }
-        uint4 bytes = *reinterpret_cast<uint4*>(target + offset);
-        std::uint32_t pairs[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          const float low = __uint_as_float(pairs[k] << 16), high = __uint_as_float(pairs[k] & 0xffff0000u);
-          pairs[k] = relu_bf16x2(fmaf(low, scale[2 * k], shift[2 * k]), fmaf(high, scale[2 * k + 1], shift[2 * k + 1]));
-        }
-        *reinterpret_cast<uint4*>(target + offset) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
-      });
 }
 
 }  // namespace covnoise::cuda

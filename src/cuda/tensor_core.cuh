@@ -70,13 +70,6 @@ __device__ inline void split_tf32(std::uint32_t bits, std::uint32_t& high, std::
   low = round_tf32(__float_as_uint(__uint_as_float(bits) - __uint_as_float(high)));
 }
 
-/// Two floats, rounded to bf16, after a ReLU.
-__device__ inline std::uint32_t relu_bf16x2(float low, float high) {
-  std::uint32_t pair;
-  asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
-
 __device__ inline std::uint32_t square_bf16x2(std::uint32_t bits) {
   __nv_bfloat162 value = *reinterpret_cast<__nv_bfloat162*>(&bits);
   value = __hmul2(value, value);

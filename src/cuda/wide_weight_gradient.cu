@@ -101,8 +101,9 @@ void launch(const Convolution& c, const Work& w, cudaStream_t stream) {
   occupancy_of(reinterpret_cast<const void*>(kernel<kOutputBlocks, kSquares>), kThreads, kBytes);
   kernel<kOutputBlocks, kSquares><<<blocks_of(c, w), kThreads, kBytes, stream>>>(w);
   check_launch("wide weight gradient");
-  const dim3 grid(c.outputs, w.channel_blocks, divide_up(kSide * w.offsets, kWorkers));
-  add_parts<kOutputBlocks><<<grid, kWorkers, 0, stream>>>(w, kSquares != Squares::kNone);
+  const AddBlock block(w.offsets);
+  const dim3 grid(c.outputs / kAddSide, divide_up(c.channels, block.spans * kAddSide));
+  add_parts<kOutputBlocks><<<grid, 32 * block.warps, block.bytes, stream>>>(w, block.spans, kSquares != Squares::kNone);
   check_launch("wide weight gradient, parts");
 }
 
@@ -127,7 +128,7 @@ bool fills_blocks(int n) { return n >= kSide && n * 10 >= divide_up(n, kSide) * 
 bool WideWeightGradient::takes(const WeightGradient& call) {
   const Convolution& c = call.shape;
   if (call.stage_bytes > 0) return false;  // a tuning of the other kernel
-  if (call.scalar != Scalar::kBFloat16 || call.scale || call.squares_of == GradientSquares::kSpatial) return false;
+  if (call.scalar != Scalar::kBFloat16 || call.squares_of == GradientSquares::kSpatial) return false;
   if (c.groups != 1 || c.stride_height * c.stride_width * c.dilation_height * c.dilation_width != 1) return false;
   if (c.channels % 8 != 0 || c.outputs % 8 != 0 || !fills_blocks(c.channels) || !fills_blocks(c.outputs)) return false;
   if (c.out_width() > kSide || !aligned(call.x) || !aligned(call.dz) || !hopper()) return false;
@@ -146,8 +147,8 @@ void WideWeightGradient::run(const WeightGradient& call, cudaStream_t stream) {
   const Convolution& c = call.shape;
   const Box box = chunk_of(call);
   Work w = plan(call);
-  w.x_map = tensor_map(call.x, c.examples, c.height, c.width, c.channels, box);
-  w.dz_map = tensor_map(call.dz, c.examples, c.out_height(), c.out_width(), c.outputs, box);
+  w.x_map = tensor_map(Scalar::kBFloat16, call.x, c.examples, c.height, c.width, c.channels, box);
+  w.dz_map = tensor_map(Scalar::kBFloat16, call.dz, c.examples, c.out_height(), c.out_width(), c.outputs, box);
   if (output_blocks(c) == 1)
     launch<1>(call, w, stream);
   else

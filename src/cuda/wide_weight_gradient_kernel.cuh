@@ -14,25 +14,25 @@ namespace covnoise::cuda::wide {
 /// The sums of a thread, in two halves of a column block each: of the group so far, of all groups, of their squares.
 template <bool kSquares>
 struct Sums {
-  float now[2][kSums / 2], all[kSquares ? kSums : 1], squares[kSquares ? kSums : 1];
+  float now[2][kSums / 2], all[2][kSquares ? kSums / 2 : 1], squares[kSquares ? kSums : 1];
 
   __device__ void clear() {
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
       now[i / 32][i % 32] = 0;
-      if constexpr (kSquares) all[i] = squares[i] = 0;
+      if constexpr (kSquares) all[i / 32][i % 32] = squares[i] = 0;
     }
   }
-  template <int kHalf>
+  template <int kHalf, bool kSum = true>
   __device__ void end_group() {
 #pragma unroll
     for (int i = 0; i < kSums / 2; ++i) {
       const float sum = now[kHalf][i];
-      all[kHalf * 32 + i] += sum;
+      if constexpr (kSum) all[kHalf][i] += sum;
       squares[kHalf * 32 + i] = fmaf(sum, sum, squares[kHalf * 32 + i]);
     }
   }
-  __device__ float total(int i) const { return kSquares ? all[kSquares ? i : 0] : now[i / 32][i % 32]; }
+  __device__ float total(int i) const { return kSquares ? all[i / 32][kSquares ? i % 32 : 0] : now[i / 32][i % 32]; }
 };
 
 template <bool kSquares>
@@ -87,39 +87,50 @@ __device__ void work(Sums<kSquares>& sums, const Work& w, const Share& share, co
 }
 
 /// An example is kExampleSteps steps, and chunks are whole examples: one half's products run while the other half's are
-/// squared.
+/// squared. Where an example is one step, squaring takes longer than multiplying, and the sum over examples is a
+/// product of its own instead of an addition more.
 template <int kOutputBlocks, int kExampleSteps>
 __device__ void work_by_example(Sums<true>& sums, const Work& w, const Share& share,
                                 const Stages<kOutputBlocks>& stages) {
+  constexpr bool kSumByProducts = kExampleSteps == 1;
   Place<Layout<kOutputBlocks>::kStages> place;
+  constexpr std::uint64_t kHalf = kBoxBytes >> 4, kExample = kExampleSteps * kDescribedStep;
+  constexpr int kExamples = kSteps / kExampleSteps;
   const auto start = [](float(&half)[kSums / 2], std::uint64_t dz, std::uint64_t x) {
-    begin_products();
 #pragma unroll
     for (int s = 0; s < kExampleSteps; ++s)
       multiply_64x64(half, dz + s * kDescribedStep, x + s * kDescribedStep, s > 0);
+  };
+  const auto start_first = [&](std::uint64_t dz, std::uint64_t x) {
+    begin_products();
+    start(sums.now[0], dz, x);
     commit_products();
   };
-  constexpr std::uint64_t kHalf = kBoxBytes >> 4, kExample = kExampleSteps * kDescribedStep;
-  constexpr int kExamples = kSteps / kExampleSteps;
+  const auto start_second = [&](std::uint64_t dz, std::uint64_t x) {
+    begin_products();
+    start(sums.now[1], dz, x + kHalf);
+    if constexpr (kSumByProducts) multiply_64x128(sums.all[0], sums.all[1], dz, x, 1);
+    commit_products();
+  };
   for (int chunk = share.begin; chunk < share.end; ++chunk, place.advance()) {
     wait_barrier(stages.full(place.index), place.round);
     const Operands<kOutputBlocks> at(stages.at(place.index));
-    start(sums.now[0], at.dz, at.x);
-    start(sums.now[1], at.dz, at.x + kHalf);
+    start_first(at.dz, at.x);
+    start_second(at.dz, at.x);
 #pragma unroll
     for (int e = 0; e < kExamples; ++e) {
       const std::uint64_t next = (e + 1) * kExample;
       wait_products<1>();
-      sums.template end_group<0>();
+      sums.template end_group<0, !kSumByProducts>();
       if (e + 1 < kExamples) {
-        start(sums.now[0], at.dz + next, at.x + next);
+        start_first(at.dz + next, at.x + next);
         wait_products<1>();
       } else {
         wait_products<0>();
         stages.release(place.index);
       }
-      sums.template end_group<1>();
-      if (e + 1 < kExamples) start(sums.now[1], at.dz + next, at.x + kHalf + next);
+      sums.template end_group<1, !kSumByProducts>();
+      if (e + 1 < kExamples) start_second(at.dz + next, at.x + next);
     }
   }
 }
@@ -165,36 +176,83 @@ struct SumPlace {
   }
 };
 
-/// Adds the parts of a tile in order, and all tiles to the results [O, C, offsets]. A block has one output and
-/// some of 64 channels. The workspace has sums and squares of parts, or, with `group_parts`, sums alone.
-template <int kOutputBlocks>
-__global__ void __launch_bounds__(kWorkers) add_parts(const __grid_constant__ Work w, bool squares_of_parts) {
-  const int output = blockIdx.x, first = blockIdx.y * kSide, channels = min(kSide, w.channels - first);
-  const long long target = (static_cast<long long>(output) * w.channels + first) * w.offsets;
-  const long long step = squares_of_parts ? 2 * kTileSums : kTileSums;
-  const int e = blockIdx.z * kWorkers + threadIdx.x;
-  if (e >= channels * w.offsets) return;
-  const SumPlace<kOutputBlocks> place(w, output, first + e / w.offsets, e % w.offsets);
-  const int parts = place.tile < w.whole_tiles ? 1 : w.parts;
-  const float* slot = w.workspace + w.slot(place.tile, 0) * step + place.at;
+/// A sum over parts and its square or squares.
+struct PartSums {
   float sum = 0, squares = 0;
-  if (w.group_parts > 0) {
-    for (int part = 0; part < parts; part += w.group_parts) {
-      float group = 0;
-#pragma unroll 8
-      for (int k = 0; k < w.group_parts; ++k, slot += step) group += slot[0];
-      sum += group;
-      squares = fmaf(group, group, squares);
-    }
-  } else {
+
+  /// Sums and squares of parts, every `step` from `slot` on.
+  __device__ void add(const float* slot, long long step, int parts, bool squares_of_parts) {
 #pragma unroll 8
     for (int part = 0; part < parts; ++part, slot += step) {
       sum += slot[0];
       if (squares_of_parts) squares += slot[kTileSums];
     }
   }
-  w.gradient[target + e] += sum;
-  if (squares_of_parts || w.group_parts > 0) w.squares[target + e] += squares;
+  /// Sums of parts, `group_parts` of which make a group that is squared: several loads in flight, whatever the groups.
+  __device__ void add_groups(const float* slot, long long step, int parts, int group_parts) {
+    constexpr int kBatch = 8;
+    float group = 0;
+    int left = group_parts;
+    for (int part = 0; part < parts; part += kBatch) {
+      float values[kBatch];
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k, slot += step) values[k] = part + k < parts ? slot[0] : 0;
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        group += values[k];
+        if (--left > 0) continue;
+        sum += group;
+        squares = fmaf(group, group, squares);
+        group = 0, left = group_parts;
+      }
+    }
+  }
+};
+
+constexpr int kAddSide = 8;  // outputs and channels of a warp, which then reads whole lines of a slot
+
+/// A block of add_parts: `spans` times 8 channels of 8 outputs, at all kernel offsets.
+struct AddBlock {
+  int spans, warps, bytes;
+  explicit AddBlock(int offsets)
+      : spans(offsets < 8 ? 8 / offsets : 1),
+        warps(spans * offsets < 16 ? spans * offsets : 16),
+        bytes(2 * kAddSide * spans * kAddSide * offsets * static_cast<int>(sizeof(float))) {}
+};
+
+/// Adds the parts of each tile in order; gradient [O, C, offsets], and likewise the squares, which are added to. The
+/// workspace has sums and squares of parts, or, with `group_parts`, sums alone.
+template <int kOutputBlocks>
+__global__ void add_parts(const __grid_constant__ Work w, int spans, bool squares_of_parts) {
+  extern __shared__ float results[];  // sums, then squares: [output][channel][offset]
+  const int first_output = blockIdx.x * kAddSide, first_channel = blockIdx.y * spans * kAddSide;
+  const int channels = min(spans * kAddSide, w.channels - first_channel);
+  const int lane = threadIdx.x % 32, row = channels * w.offsets, squares_at = kAddSide * row;
+  const long long step = squares_of_parts ? 2 * kTileSums : kTileSums;
+  for (int item = threadIdx.x / 32; item * kAddSide < row; item += blockDim.x / 32)
+#pragma unroll
+    for (int odd = 0; odd < 2; ++odd) {
+      const int output = lane / 4, channel = item / w.offsets * kAddSide + lane % 4 * 2 + odd,
+                offset = item % w.offsets;
+      const SumPlace<kOutputBlocks> place(w, first_output + output, first_channel + channel, offset);
+      const int parts = place.tile < w.whole_tiles ? 1 : w.parts;
+      const float* slot = w.workspace + w.slot(place.tile, 0) * step + place.at;
+      PartSums sums;
+      if (w.group_parts > 0)
+        sums.add_groups(slot, step, parts, w.group_parts);
+      else
+        sums.add(slot, step, parts, squares_of_parts);
+      const int at = output * row + channel * w.offsets + offset;
+      results[at] = sums.sum, results[squares_at + at] = sums.squares;
+    }
+  __syncthreads();
+  const bool squares = squares_of_parts || w.group_parts > 0;
+  for (int i = threadIdx.x; i < kAddSide * row; i += blockDim.x) {
+    const long long target =
+        (static_cast<long long>(first_output + i / row) * w.channels + first_channel) * w.offsets + i % row;
+    w.gradient[target] = results[i];
+    if (squares) w.squares[target] += results[squares_at + i];
+  }
 }
 
 }  // namespace covnoise::cuda::wide
