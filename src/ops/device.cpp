@@ -12,6 +12,8 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include <mutex>
+#include <utility>
+#include <vector>
 #endif
 
 namespace covnoise {
@@ -54,29 +56,56 @@ struct DeviceStream::State {
 DeviceStream::DeviceStream(at::Device device) : state_(device.is_cuda() ? std::make_unique<State>(device) : nullptr) {}
 DeviceStream::~DeviceStream() = default;
 
+/// A sequence of graphs with one memory: what one leaves there the next ones find, because they are replayed in the
+/// order in which they were captured.
 struct CapturedWork::State {
-  at::cuda::CUDAGraph graph;
+  struct Segment {
+    at::cuda::CUDAGraph graph;
+    std::function<void()> aside;  // called after it; none after the last
+  };
+  c10::MempoolId_t memory;
+  std::vector<std::unique_ptr<Segment>> segments;
+  bool capturing = false;
+
+  void begin() {
+    segments.push_back(std::make_unique<Segment>());
+    // Only a relaxed capture may end on another thread than it began on: that of a backward pass, or back from it.
+    segments.back()->graph.capture_begin(memory, cudaStreamCaptureModeRelaxed);
+    capturing = true;
+  }
+  void end() {
+    if (!std::exchange(capturing, false)) return;
+    segments.back()->graph.capture_end();
+  }
 };
 
-CapturedWork::CapturedWork(const std::function<void()>& work, const CapturedWork* shares_memory_with)
+CapturedWork::CapturedWork(const std::function<void(const Aside&)>& work, const CapturedWork* shares_memory_with)
     : state_(std::make_unique<State>()) {
   static std::mutex one_at_a_time;  // of the process: a capture does not bear memory being fetched elsewhere
   const std::lock_guard<std::mutex> lock(one_at_a_time);
-  auto& graph = state_->graph;
-  graph.capture_begin(shares_memory_with ? shares_memory_with->state_->graph.pool() : at::cuda::graph_pool_handle(),
-                      cudaStreamCaptureModeThreadLocal);
+  state_->memory = shares_memory_with ? shares_memory_with->state_->memory : at::cuda::graph_pool_handle();
+  state_->begin();
   try {
-    work();
+    work([this](std::function<void()> call) {
+      state_->end();
+      state_->segments.back()->aside = std::move(call);
+      state_->begin();
+    });
   } catch (...) {
-    graph.capture_end();
+    state_->end();
     throw;
   }
-  graph.capture_end();
+  state_->end();
 }
 
 CapturedWork::~CapturedWork() = default;
 
-void CapturedWork::replay() { state_->graph.replay(); }
+void CapturedWork::replay() {
+  for (const auto& segment : state_->segments) {
+    segment->graph.replay();
+    if (segment->aside) segment->aside();
+  }
+}
 
 void synchronize(at::Device device) {
   if (device.is_cuda()) c10::cuda::getCurrentCUDAStream(device.index()).synchronize();
@@ -114,7 +143,9 @@ DeviceStream::DeviceStream(at::Device) {}
 DeviceStream::~DeviceStream() = default;
 
 struct CapturedWork::State {};
-CapturedWork::CapturedWork(const std::function<void()>&, const CapturedWork*) { no_cuda("a captured graph"); }
+CapturedWork::CapturedWork(const std::function<void(const Aside&)>&, const CapturedWork*) {
+  no_cuda("a captured graph");
+}
 CapturedWork::~CapturedWork() = default;
 void CapturedWork::replay() { no_cuda("a captured graph"); }
 

@@ -65,7 +65,7 @@ const PassedBatch& BatchPasses::run(const Needs& needs, const Loader& loader, co
   kind->labels.copy_(loader.labels(indices));
   if (!kind->graph) {
     const auto other = std::find_if(kinds_.begin(), kinds_.end(), [](const auto& k) { return k->graph != nullptr; });
-    kind->graph = std::make_unique<CapturedWork>([&] { kind->result = pass_kind(); },
+    kind->graph = std::make_unique<CapturedWork>([&](const auto&) { kind->result = pass_kind(); },
                                                  other != kinds_.end() ? (*other)->graph.get() : nullptr);
   }
   kind->graph->replay();

@@ -38,7 +38,12 @@ class DeviceStream {
 /// it has to survive a replay of another.
 class CapturedWork {
  public:
-  explicit CapturedWork(const std::function<void()>& work, const CapturedWork* shares_memory_with = nullptr);
+  /// How the work, also from a thread of its backward passes, says what is not to be recorded, but called at this place
+  /// in every replay: one more launch each.
+  using Aside = std::function<void(std::function<void()> call)>;
+
+  explicit CapturedWork(const std::function<void(const Aside& aside)>& work,
+                        const CapturedWork* shares_memory_with = nullptr);
   ~CapturedWork();
   void replay();
 
