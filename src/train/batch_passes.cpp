@@ -6,6 +6,11 @@
 #include <utility>
 
 namespace covnoise {
+namespace {
+
+void at_once(const std::function<void()>& call) { call(); }
+
+}  // namespace
 
 PassedBatch BatchPasses::finish() {
   PassedBatch result;
@@ -19,10 +24,11 @@ PassedBatch BatchPasses::finish() {
 }
 
 template <class Slice>
-PassedBatch BatchPasses::pass(std::int64_t batch, const Slice& slice, const std::function<void()>& before_last) {
+PassedBatch BatchPasses::pass(std::int64_t batch, const Slice& slice, const BeforeLast& before_last,
+                              const Aside& aside) {
   for (std::int64_t first = 0; first < batch; first += micro_batch_) {
     const auto [images, labels] = slice(first, std::min(micro_batch_, batch - first));
-    if (first + micro_batch_ >= batch) before_last();
+    if (first + micro_batch_ >= batch) before_last(aside);
     collector_.add(images, labels);
   }
   return finish();
@@ -36,7 +42,7 @@ BatchPasses::Kind* BatchPasses::find(const Needs& needs, std::int64_t batch) {
 }
 
 const PassedBatch& BatchPasses::run(const Needs& needs, const Loader& loader, const at::Tensor& indices,
-                                    std::int64_t epoch, const std::function<void()>& before_last) {
+                                    std::int64_t epoch, const BeforeLast& before_last) {
   const bool captured = loader.device().is_cuda() && !needs.kronecker;  // factors are new tensors each time
   const std::int64_t batch = indices.size(0);
   if (!captured) {
@@ -44,14 +50,14 @@ const PassedBatch& BatchPasses::run(const Needs& needs, const Loader& loader, co
       const auto slice = indices.narrow(0, first, n);
       return std::pair(loader.images(slice, epoch), loader.labels(slice));
     };
-    return last_ = pass(batch, load, before_last);
+    return last_ = pass(batch, load, before_last, at_once);
   }
   Kind* kind = find(needs, batch);
-  const auto pass_kind = [&] {
+  const auto pass_kind = [&](const Aside& aside) {
     const auto read = [&](std::int64_t first, std::int64_t n) {
       return std::pair(kind->images.narrow(0, first, n), kind->labels.narrow(0, first, n));
     };
-    return pass(batch, read, [] {});
+    return pass(batch, read, before_last, aside);
   };
   if (!kind) {
     kinds_.push_back(std::make_unique<Kind>());
@@ -59,16 +65,16 @@ const PassedBatch& BatchPasses::run(const Needs& needs, const Loader& loader, co
     kind->needs = needs;
     kind->images = loader.images(indices, epoch);
     kind->labels = loader.labels(indices);
-    return kind->result = pass_kind();
+    return kind->result = pass_kind(at_once);
   }
   kind->images.copy_(loader.images(indices, epoch));
   kind->labels.copy_(loader.labels(indices));
-  if (!kind->graph) {
-    const auto other = std::find_if(kinds_.begin(), kinds_.end(), [](const auto& k) { return k->graph != nullptr; });
-    kind->graph = std::make_unique<CapturedWork>([&](const auto&) { kind->result = pass_kind(); },
-                                                 other != kinds_.end() ? (*other)->graph.get() : nullptr);
+  if (!kind->captured) {
+    const auto other = std::find_if(kinds_.begin(), kinds_.end(), [](const auto& k) { return k->captured != nullptr; });
+    kind->captured = std::make_unique<CapturedWork>([&](const Aside& aside) { kind->result = pass_kind(aside); },
+                                                    other != kinds_.end() ? (*other)->captured.get() : nullptr);
   }
-  kind->graph->replay();
+  kind->captured->replay();
   return kind->result;
 }
 

@@ -3,7 +3,6 @@
 #include "covnoise/noise/collector.h"
 #include "covnoise/ops/device.h"
 
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -16,29 +15,34 @@ struct PassedBatch {
       numbers;  ///< double [4]: sums of losses and of correct answers, norm of the gradient, trace of the diagonal
 };
 
-/// Forward and backward passes of whole batches in micro-batches. On a GPU as captured graphs, one for each kind of
-/// batch (its size, and what the noise needs): the first batch of a kind runs as it is, the second is captured, from
-/// then on it is replayed. What differs from step to step (which examples, random numbers) is in tensors that the graph
-/// reads.
+/// Forward and backward passes of whole batches in micro-batches. On a GPU as captured work, one for each kind of batch
+/// (its size, and what the noise needs): the first batch of a kind runs as it is, the second is captured, from then on
+/// it is replayed. What differs from step to step (which examples, random numbers) is in tensors that the captured work
+/// reads, or is done aside.
 class BatchPasses {
  public:
+  using Aside = CapturedWork::Aside;
+  /// Called before the last micro-batch, unless that is replayed. What the backward pass's hooks then give to `aside`
+  /// is called in its place in the pass: at once where it runs as it is, otherwise in every replay.
+  using BeforeLast = std::function<void(const Aside& aside)>;
+
   BatchPasses(Collector& collector, std::int64_t micro_batch) : collector_(collector), micro_batch_(micro_batch) {}
 
   /// The examples `indices` as `epoch` sees them; the collector has begun with these needs. What is returned is good
-  /// until the next call. `before_last` is called before the last micro-batch, where no graph is captured.
+  /// until the next call.
   const PassedBatch& run(const Needs& needs, const Loader& loader, const at::Tensor& indices, std::int64_t epoch,
-                         const std::function<void()>& before_last);
+                         const BeforeLast& before_last);
 
  private:
   struct Kind {
     Needs needs;
-    at::Tensor images, labels;  // what the graph reads
+    at::Tensor images, labels;  // what the captured work reads
     PassedBatch result;
-    std::unique_ptr<CapturedWork> graph;
+    std::unique_ptr<CapturedWork> captured;
   };
   /// slice(first, n) gives images and labels of a micro-batch.
   template <class Slice>
-  PassedBatch pass(std::int64_t batch, const Slice& slice, const std::function<void()>& before_last);
+  PassedBatch pass(std::int64_t batch, const Slice& slice, const BeforeLast& before_last, const Aside& aside);
   PassedBatch finish();
   Kind* find(const Needs& needs, std::int64_t batch);
 

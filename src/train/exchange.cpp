@@ -50,7 +50,7 @@ Exchange::Exchange(Communicator& communicator, const Config& config, Model& mode
   message_ = at::zeros({kNumbers + parameters.size()}, options);
   added_squares_ = at::zeros({}, options.dtype(at::kDouble));
   noise_squares_ = at::zeros({}, options.dtype(at::kDouble));
-  const bool one = separate_ || options.device().is_cuda() || !final_by_layers(injection.structure_needs());
+  const bool one = separate_ || !final_by_layers(injection.structure_needs());
   for (auto& part : cut_in_buckets(parameters, {one ? 1 : buckets.most, buckets.least_bytes})) {
     bucket_of_.insert(bucket_of_.end(), part.entries().size(), buckets_.size());
     buckets_.push_back({std::move(part), {injection.placement(), config.train.momentum, config.train.nesterov}, 0});
@@ -64,8 +64,9 @@ Exchange::Exchange(Communicator& communicator, const Config& config, Model& mode
   running_.part();
 }
 
-Shard Exchange::begin(std::int64_t batch) {
-  shard_ = sharding_.shard(batch, communicator_.rank(), communicator_.size());
+Shard Exchange::begin(const StepContext& context) {
+  context_ = context;
+  shard_ = sharding_.shard(context.batch, communicator_.rank(), communicator_.size());
   const torch::NoGradGuard no_grad;
   running_.before(shard_);
   collector_ = nullptr;
@@ -75,10 +76,11 @@ Shard Exchange::begin(std::int64_t batch) {
   return shard_;
 }
 
-void Exchange::expect_last(Collector& collector, const StepContext& context) {
+void Exchange::expect_last(Collector& collector, const BatchPasses::Aside& aside) {
   if (!watch_) return;
   collector_ = &collector;
-  context_ = context;
+  aside_ = aside;
+  unfinished_ = buckets_.size();
   for (auto& bucket : buckets_) bucket.missing = bucket.parameters.entries().size();
 }
 
@@ -86,8 +88,10 @@ void Exchange::expect_last(Collector& collector, const StepContext& context) {
 void Exchange::parameter_done(std::size_t parameter) {
   if (!collector_) return;
   --buckets_[bucket_of_[parameter]].missing;
-  while (unsent_ > 1 && buckets_[unsent_ - 1].missing == 0)
-    send(unsent_ - 1, collector_->finish_part(buckets_[unsent_ - 1].parameters), context_);
+  while (unfinished_ > 1 && buckets_[unfinished_ - 1].missing == 0) {
+    const std::size_t index = --unfinished_;
+    aside_([this, index, part = collector_->finish_part(buckets_[index].parameters)] { send(index, part); });
+  }
 }
 
 at::Tensor Exchange::message_of(std::size_t bucket) const {
@@ -97,7 +101,8 @@ at::Tensor Exchange::message_of(std::size_t bucket) const {
 }
 
 /// This rank's part of the noise; undefined where there is none.
-at::Tensor Exchange::own_noise(const Statistics& statistics, StepContext context) {
+at::Tensor Exchange::own_noise(const Statistics& statistics) {
+  StepContext context = context_;
   context.part = static_cast<std::uint32_t>(communicator_.rank());
   context.share = shard_.share();
   if (shard_.count == 0 && injection_.scale(context) != 0) return {};
@@ -105,10 +110,10 @@ at::Tensor Exchange::own_noise(const Statistics& statistics, StepContext context
 }
 
 /// The next bucket, from the last to the first on all ranks.
-void Exchange::send(std::size_t index, const Statistics& statistics, const StepContext& context) {
+void Exchange::send(std::size_t index, const Statistics& statistics) {
   const torch::NoGradGuard no_grad;
   auto& bucket = buckets_[index];
-  noise_ = injection_.drawn_by_parts() ? own_noise(statistics, context) : at::Tensor();
+  noise_ = injection_.drawn_by_parts() ? own_noise(statistics) : at::Tensor();
   const auto added = separate_ ? at::Tensor() : bucket.differenced.next(noise_);
   auto vector = message_.narrow(0, kNumbers + bucket.parameters.first_element(), bucket.parameters.size());
   at::mul_out(vector, bucket.parameters.gradient(), at::scalar_tensor(shard_.share(), at::kDouble));
@@ -126,24 +131,23 @@ void Exchange::write_numbers(const at::Tensor& numbers) {
 }
 
 /// Drawn from what is the same on every rank, bit for bit: a diagonal stands in that has the whole batch's trace.
-StepNoise Exchange::common_noise(const at::Tensor& trace, const StepContext& context) {
+StepNoise Exchange::common_noise(const at::Tensor& trace) {
   Statistics whole;
   whole.parameters = &parameters_;
-  whole.examples = context.batch;
+  whole.examples = context_.batch;
   whole.gradient = parameters_.gradient();
-  if (injection_.needs(context).squares != Squares::kNone) {
+  if (injection_.needs(context_).squares != Squares::kNone) {
     if (!trace_.defined()) trace_ = parameters_.zeros();
     trace_.narrow(0, 0, 1).copy_(trace);
     whole.diagonal = trace_;
   }
-  return injection_.draw(whole, context);
+  return injection_.draw(whole, context_);
 }
 
-StepNoise Exchange::combine(const Statistics& statistics, at::Tensor& numbers, const StepContext& context,
-                            at::Tensor& noise_norm) {
+StepNoise Exchange::combine(const Statistics& statistics, at::Tensor& numbers, at::Tensor& noise_norm) {
   running_.after(shard_);
   collector_ = nullptr;
-  while (unsent_ > 0) send(unsent_ - 1, part_of(statistics, buckets_[unsent_ - 1].parameters), context);
+  while (unsent_ > 0) send(unsent_ - 1, part_of(statistics, buckets_[unsent_ - 1].parameters));
   write_numbers(numbers);
   communicator_.start_all_reduce(message_of(0));
   communicator_.finish();
@@ -152,10 +156,10 @@ StepNoise Exchange::combine(const Statistics& statistics, at::Tensor& numbers, c
   const auto square = parameters_.gradient().norm().to(at::kDouble).square();
   numbers =
       at::stack({sums[kLoss], sums[kCorrect], (square - sums[kAdded]).clamp_min(0).sqrt(), sums[kTrace], sums[kStop]});
-  if (!injection_.drawn_by_parts()) return common_noise(sums.narrow(0, kTrace, 1), context);
+  if (!injection_.drawn_by_parts()) return common_noise(sums.narrow(0, kTrace, 1));
   noise_norm = sums[kNoise].sqrt();
   StepNoise result;
-  if (!separate_ || injection_.scale(context) == 0) return result;
+  if (!separate_ || injection_.scale(context_) == 0) return result;
   result.values = noise_.defined() ? noise_ : parameters_.zeros();
   communicator_.all_reduce(result.values);
   return result;

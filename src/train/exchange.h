@@ -23,9 +23,10 @@ namespace covnoise {
 /// every rank. The numbers for the metrics, and Tr F, stand before the gradient in the message.
 ///
 /// The message is cut in buckets of whole layers. The sum of a bucket starts as soon as the last backward pass is
-/// through with its layers, and its noise is in it; the first bucket, which has the numbers, comes last. One bucket is
-/// left where the noise or its statistics take another pass (draws of examples, labels of the model), where noise is a
-/// message of its own, and on a GPU, where the passes are one captured graph.
+/// through with its layers, and its noise is in it; the first bucket, which has the numbers, comes last. Where that
+/// pass is captured, noise and sum stay aside of it: they are done anew between two parts of each replay. One bucket is
+/// left where the noise or its statistics take another pass (draws of examples, labels of the model), and where noise
+/// is a message of its own.
 ///
 /// With train.clip_norm the gradient's norm is wanted before the noise is in it: noise that ranks draw then is a second
 /// message.
@@ -34,17 +35,16 @@ class Exchange {
   Exchange(Communicator& communicator, const Config& config, Model& model, FlatParameters& parameters,
            Injection& injection, const BucketOptions& buckets);
 
-  /// This rank's share of a batch, before its passes.
-  Shard begin(std::int64_t batch);
-  /// Before the last backward pass of the share.
-  void expect_last(Collector& collector, const StepContext& context);
+  /// This rank's share of a step's batch, before its passes.
+  Shard begin(const StepContext& context);
+  /// Before the last backward pass of the share, whether it is done or captured.
+  void expect_last(Collector& collector, const BatchPasses::Aside& aside);
   /// The result of no passes, where a rank has no share.
   const PassedBatch& nothing() const { return nothing_; }
   /// From what the passes gave: the gradient of the whole batch in the parameters, `numbers` ([5]: those of
   /// PassedBatch, and how many ranks want to stop) of the whole as well. The norms of gradient and noise are estimates
   /// where the two came in one message: their product is taken for zero. Gives the noise that the update shall add.
-  StepNoise combine(const Statistics& statistics, at::Tensor& numbers, const StepContext& context,
-                    at::Tensor& noise_norm);
+  StepNoise combine(const Statistics& statistics, at::Tensor& numbers, at::Tensor& noise_norm);
 
   void request_stop(bool stop) { stop_ = stop; }  ///< sent with the next steps
   Communicator& communicator() { return communicator_; }
@@ -61,11 +61,11 @@ class Exchange {
     std::size_t missing = 0;  // parameters that the backward pass still has to give
   };
   void parameter_done(std::size_t parameter);
-  void send(std::size_t bucket, const Statistics& statistics, const StepContext& context);
+  void send(std::size_t bucket, const Statistics& statistics);
   at::Tensor message_of(std::size_t bucket) const;
-  at::Tensor own_noise(const Statistics& statistics, StepContext context);
+  at::Tensor own_noise(const Statistics& statistics);
   void write_numbers(const at::Tensor& numbers);
-  StepNoise common_noise(const at::Tensor& trace, const StepContext& context);
+  StepNoise common_noise(const at::Tensor& trace);
 
   Communicator& communicator_;
   FlatParameters& parameters_;
@@ -81,10 +81,14 @@ class Exchange {
   at::Tensor message_, trace_;
   bool stop_ = false;
 
+  // While the last backward pass is running or being captured.
+  Collector* collector_ = nullptr;
+  BatchPasses::Aside aside_;
+  std::size_t unfinished_ = 0;  // buckets, the first ones
+
   // Of the current step.
-  std::size_t unsent_ = 0;          // buckets, the first ones
-  Collector* collector_ = nullptr;  // while the last backward pass is running
   StepContext context_;
+  std::size_t unsent_ = 0;                    // buckets, the first ones
   at::Tensor noise_;                          // of the bucket sent last
   at::Tensor added_squares_, noise_squares_;  // sums over what was sent
 };

@@ -80,9 +80,8 @@ void TrainingStep::launch(std::int64_t step, const Loader& loader, const at::Ten
   launched.squares = statistics.diagonal.defined() && statistics.factors.empty();
   launched.centred = statistics.centred;
   launched.numbers = numbers.clone();
-  const StepNoise noise = exchange_
-                              ? exchange_->combine(statistics, launched.numbers, launched.context, launched.noise_norm)
-                              : injection_.draw(statistics, launched.context);
+  const StepNoise noise = exchange_ ? exchange_->combine(statistics, launched.numbers, launched.noise_norm)
+                                    : injection_.draw(statistics, launched.context);
   if (noise.defined() && details) launched.noise_norm = noise.tensor().norm();
   sgd_.step(launched.context.lr, noise, injection_.placement());
   launched_.push_back(std::move(launched));
@@ -91,12 +90,13 @@ void TrainingStep::launch(std::int64_t step, const Loader& loader, const at::Ten
 /// Of the whole batch, or of this rank's share of it.
 const PassedBatch& TrainingStep::pass(const Needs& needs, const Loader& loader, const at::Tensor& indices,
                                       const StepContext& at) {
-  const Shard shard = exchange_ ? exchange_->begin(at.batch) : Shard{0, at.batch, at.batch};
+  const Shard shard = exchange_ ? exchange_->begin(at) : Shard{0, at.batch, at.batch};
   collector_.begin(needs, config_.seed, static_cast<std::uint32_t>(at.step), shard.first);
   if (shard.count == 0) return exchange_->nothing();
-  return passes_.run(needs, loader, indices.narrow(0, shard.first, shard.count), schedule_.epoch_of(at.step), [&] {
-    if (exchange_) exchange_->expect_last(collector_, at);
-  });
+  return passes_.run(needs, loader, indices.narrow(0, shard.first, shard.count), schedule_.epoch_of(at.step),
+                     [&](const BatchPasses::Aside& aside) {
+                       if (exchange_) exchange_->expect_last(collector_, aside);
+                     });
 }
 
 StepResult TrainingStep::result_of(const Launched& launched, const double* numbers) const {

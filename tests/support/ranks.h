@@ -18,10 +18,11 @@ inline Place place_on_loopback(int rank, int size, int port) {
   return place;
 }
 
-/// Calls work(communicator) as each of `count` ranks, on a thread each, connected by Gloo over the loopback. An
-/// exception of a rank comes out here; that of a rank which merely lost another only where there is no other.
+/// Calls work(communicator) as each of `count` ranks, on a thread each, connected over the loopback: by Gloo, unless
+/// the options say a GPU, of which each rank needs its own. An exception of a rank comes out here; that of a rank which
+/// merely lost another only where there is no other.
 template <class Work>
-void as_ranks(int count, const Work& work) {
+void as_ranks(int count, const Work& work, const CommunicatorOptions& options = {}) {
   const int port = free_port();
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(count)), losses = errors;
   std::vector<std::thread> threads;
@@ -29,7 +30,7 @@ void as_ranks(int count, const Work& work) {
     threads.emplace_back([&, rank] {
       set_threads(1);
       try {
-        Communicator communicator(place_on_loopback(rank, count, port), {});
+        Communicator communicator(place_on_loopback(rank, count, port), options);
         work(communicator);
         communicator.leave();
       } catch (const LostRank&) {

@@ -1,78 +1,27 @@
 // Sums over ranks that start while the backward pass is running, against one sum after it.
-#include "covnoise/nn/backward_watch.h"
-#include "covnoise/train/defaults.h"
+#include "stepped.h"
 #include "support/ranks.h"
-#include "train/initial_model.h"
-#include "train/training_step.h"
 
-#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 namespace covnoise {
 namespace {
 
-constexpr std::int64_t kOverlapBatch = 16;
+using testing::kFourBuckets, testing::kOneBucket, testing::Stepped;
+
 constexpr int kOverlapSteps = 3;
-constexpr BucketOptions kFourBuckets{4, 1}, kOneBucket{1, 1};
 
 Config overlap_config(const std::string& model, std::vector<std::string> settings) {
-  settings.insert(settings.begin(),
-                  {"model=" + model, "train.batch=" + std::to_string(kOverlapBatch), "train.ghost_batch=2",
-                   "noise.small_batch=2", "noise.stop_after=0.9", "train.micro_batch=4", "train.lr=0.02",
-                   "train.precision=fp64", "train.epochs=" + std::to_string(kOverlapSteps)});
-  auto config = load_config(std::nullopt, settings);
-  resolve_defaults(config);
-  return config;
-}
-
-DataSource random_images() {
-  torch::manual_seed(3);
-  DataSource source;
-  source.name = "random";
-  source.train = source.test = {torch::randint(0, 256, {kOverlapBatch, 3, 16, 16}, torch::kUInt8),
-                                torch::randint(0, 10, {kOverlapBatch}, torch::kInt64)};
-  source.mean.assign(3, 0.5), source.std.assign(3, 0.25);
-  source.classes.assign(10, "class");
-  return source;
-}
-
-/// What a rank has after a few steps.
-struct Stepped {
-  at::Tensor weights;
-  std::vector<StepResult> results;
-  std::uint64_t bytes = 0;         // handed to the process group in the last step
-  std::uint64_t bytes_before = 0;  // those before its backward pass was through with the first parameter
-};
-
-Stepped step_as(Communicator& communicator, const Config& config, const DataSource& source,
-                const BucketOptions& buckets) {
-  const Split split = make_split(source, config);
-  const Schedule schedule(config, split.train.size());
-  const auto model = initial_model(config, source, at::kCPU);
-  model->train();
-  FlatParameters parameters(*model);
-  TrainingStep step(config, *model, parameters, schedule, &communicator, buckets);
-  Stepped result;
-  std::uint64_t before = 0;
-  const BackwardWatch watch(*model, [&](std::size_t parameter) {
-    if (parameter == 0) result.bytes_before = communicator.bytes() - before;
-  });
-  for (int number = 0; number < kOverlapSteps; ++number) {
-    before = communicator.bytes();
-    step.launch(number, split.train, split.train.order(number), true);
-    result.results.push_back(step.collect().back());
-  }
-  result.bytes = communicator.bytes() - before;
-  result.weights = parameters.values().clone();
-  return result;
+  settings.insert(settings.begin(), {"noise.stop_after=0.9", "train.micro_batch=4", "train.precision=fp64"});
+  return testing::stepped_config(model, kOverlapSteps, settings);
 }
 
 /// Rank 0's, of that many.
 Stepped stepped(int ranks, const Config& config, const BucketOptions& buckets) {
-  const auto source = random_images();
+  const auto source = testing::random_images();
   Stepped first;
   testing::as_ranks(ranks, [&](Communicator& communicator) {
-    auto mine = step_as(communicator, config, source, buckets);
+    auto mine = testing::stepped_as(&communicator, config, source, buckets);
     if (communicator.rank() == 0) first = std::move(mine);
   });
   return first;

@@ -16,7 +16,8 @@ namespace covnoise {
 class BackwardWatch {
  public:
   /// `done` gets a parameter's number in the order of named_parameters(), on the thread of the backward pass, out of
-  /// which its exceptions come.
+  /// which its exceptions come. On a GPU gradients are added up, and `done` called, in the stream in which the watch is
+  /// made: it has to be that of the passes.
   BackwardWatch(const torch::nn::Module& module, const std::function<void(std::size_t parameter)>& done);
   ~BackwardWatch();
   BackwardWatch(const BackwardWatch&) = delete;
