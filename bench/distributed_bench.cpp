@@ -1,9 +1,10 @@
 // A training step of several ranks, each on a core of its own: bytes handed to the process group in a step (noise must
 // not add any), and the speed of R ranks on R cores over that of one process on one core.
-//   build/bench_distributed [model] [batch] [ranks] [regime,...] [buckets] [setting]   e.g. resnet20 512 2 lb,lb-diag 4
+//   build/bench_distributed [model] [batch] [ranks] [regime,...] [buckets,...] [setting]
+//   e.g. resnet20 512 2 lb,lb-diag 1,4
 // The same with COVNOISE_BENCH_DEVICE=cuda has one GPU for each rank and bf16; 1 rank against no process group then
-// shows what the exchange costs. And the time of sums alone, by their size, with the constants of a ring
-// (docs/scaling.md):
+// shows what the exchange costs, and four buckets against one what parting the captured passes does. And the time of
+// sums alone, by their size, with the constants of a ring (docs/scaling.md):
 //   build/bench_distributed messages [ranks,...]
 #include "covnoise/core/error.h"
 #include "covnoise/core/file.h"
@@ -212,14 +213,16 @@ void run_bench(const std::vector<std::string>& arguments) {
   const std::string model = argument(0, "resnet20"), batch = argument(1, "512");
   const int ranks = std::stoi(argument(2, "2"));
   for (const auto& regime : words_of(argument(3, "lb,lb-diag"))) {
-    const std::vector<std::string> more = {regime, argument(4, "4"), argument(5, "")};
-    const StepCost alone = measure_ranks(model, batch, 0, more), together = measure_ranks(model, batch, ranks, more);
-    const double speed = alone.milliseconds / together.milliseconds;
-    say(fmt::format(
-        "{} {} {:8} 1 process {:9.3f} ms   {} ranks {:9.3f} ms   speed-up {:.3f}   overhead of the exchange "
-        "{:+.2f} %   {} bytes a step and rank",
-        model, batch, regime, alone.milliseconds, ranks, together.milliseconds, speed, 100 * (ranks / speed - 1),
-        together.bytes));
+    const StepCost alone = measure_ranks(model, batch, 0, {regime, "1", argument(5, "")});
+    for (const auto& buckets : words_of(argument(4, "1,4"))) {
+      const StepCost together = measure_ranks(model, batch, ranks, {regime, buckets, argument(5, "")});
+      const double speed = alone.milliseconds / together.milliseconds;
+      say(fmt::format(
+          "{} {} {:8} 1 process {:9.3f} ms   {} ranks, buckets {} {:9.3f} ms   speed-up {:.3f}   overhead of the "
+          "exchange {:+.2f} %   {} bytes a step and rank",
+          model, batch, regime, alone.milliseconds, ranks, buckets, together.milliseconds, speed,
+          100 * (ranks / speed - 1), together.bytes));
+    }
   }
 }
 
