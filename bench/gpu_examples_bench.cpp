@@ -1,6 +1,7 @@
 // Gradient and sum of squared per-example gradients of networks without batch normalisation, on a GPU: milliseconds and
 // peak memory, beside bench/peers/examples.py. A JSON object a line.
-//   build/bench_gpu_examples [network,...] [precision] [examples] [micro-batch]   networks: lenet, chain44, vgg16-plain
+//   build/bench_gpu_examples [network,...] [precision] [examples] [micro-batch,...]
+// Networks: lenet, chain44, vgg16-plain.
 #include "covnoise/nn/conv2d.h"
 #include "covnoise/nn/linear.h"
 #include "covnoise/nn/model_zoo.h"
@@ -116,8 +117,9 @@ void measure(const std::string& name, const std::string& precision, std::int64_t
 int main(int count, char** arguments) {
   try {
     for (const auto& name : covnoise::bench::words(count > 1 ? arguments[1] : "lenet,chain44,vgg16-plain"))
-      covnoise::measure(name, count > 2 ? arguments[2] : "tf32", count > 3 ? std::stoll(arguments[3]) : 4096,
-                        count > 4 ? std::stoll(arguments[4]) : 1024);
+      for (const auto& micro_batch : covnoise::bench::words(count > 4 ? arguments[4] : "4096,2048"))
+        covnoise::measure(name, count > 2 ? arguments[2] : "tf32", count > 3 ? std::stoll(arguments[3]) : 4096,
+                          std::stoll(micro_batch));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_gpu_examples: %s\n", error.what());
     return 1;
