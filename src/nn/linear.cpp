@@ -1,5 +1,6 @@
 #include "covnoise/nn/linear.h"
 
+#include "covnoise/ops/device.h"
 #include "covnoise/ops/weight_gradient.h"
 #include "nn/statistics.h"
 
@@ -49,10 +50,11 @@ std::pair<at::Tensor, at::Tensor> add_squares(LayerRecord& record, const at::Ten
                                               const at::Tensor& weight, bool has_bias) {
   const std::int64_t group = statistics::examples_per_group(record.request, a.size(0));
   if (!record.weight_squares.defined()) record.weight_squares = at::zeros_like(weight);
-  auto gradient = linear_weight_gradient_squares(a, dz, record.weight_squares, group);
-  if (!has_bias) return {gradient, at::Tensor()};
+  if (!has_bias) return {linear_weight_gradient_squares(a, dz, record.weight_squares, group), at::Tensor()};
   if (!record.bias_squares.defined()) record.bias_squares = at::zeros({weight.size(0)}, weight.options());
-  return {gradient, bias_gradient_squares(dz, record.bias_squares, group, false)};
+  at::Tensor dbias;
+  const Beside beside(dz.device(), [&] { dbias = bias_gradient_squares(dz, record.bias_squares, group, false); });
+  return {linear_weight_gradient_squares(a, dz, record.weight_squares, group), dbias};
 }
 
 struct AccountedLinear : torch::autograd::Function<AccountedLinear> {

@@ -6,11 +6,13 @@
 
 #ifdef COVNOISE_HAS_CUDA
 #include <ATen/Context.h>
+#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -55,6 +57,52 @@ struct DeviceStream::State {
 
 DeviceStream::DeviceStream(at::Device device) : state_(device.is_cuda() ? std::make_unique<State>(device) : nullptr) {}
 DeviceStream::~DeviceStream() = default;
+
+namespace {
+
+/// The stream beside `stream`. Each has one of its own: a stream that takes part in a capture belongs to it until it
+/// ends.
+c10::cuda::CUDAStream stream_beside(const c10::cuda::CUDAStream& stream) {
+  static std::mutex one_at_a_time;
+  static std::map<cudaStream_t, c10::cuda::CUDAStream> known;
+  const std::lock_guard<std::mutex> lock(one_at_a_time);
+  const auto found = known.find(stream.stream());
+  if (found != known.end()) return found->second;
+  return known.emplace(stream.stream(), c10::cuda::getStreamFromPool(false, stream.device_index())).first->second;
+}
+
+}  // namespace
+
+/// Memory that the work takes may be given back while `before` still reads it: whoever takes it next does so beside as
+/// well, and thus after all that `before` had been asked for by then.
+struct Beside::State {
+  explicit State(const c10::cuda::CUDAStream& before) : before(before), beside(stream_beside(before)) {}
+  static void wait(const c10::cuda::CUDAStream& waiting, const c10::cuda::CUDAStream& for_this) {
+    at::cuda::CUDAEvent event;
+    event.record(for_this);
+    event.block(waiting);
+  }
+  c10::cuda::CUDAStream before, beside;
+};
+
+Beside::Beside(at::Device device, const std::function<void()>& work) {
+  if (!device.is_cuda()) {
+    work();
+    return;
+  }
+  state_ = std::make_unique<State>(c10::cuda::getCurrentCUDAStream(device.index()));
+  State::wait(state_->beside, state_->before);
+  const c10::cuda::CUDAStreamGuard guard(state_->beside);
+  work();
+}
+
+Beside::~Beside() {
+  if (!state_) return;
+  try {
+    State::wait(state_->before, state_->beside);
+  } catch (const std::exception&) {  // the device keeps its errors: the next call to it has this one
+  }
+}
 
 /// A sequence of graphs with one memory: what one leaves there the next ones find, because they are replayed in the
 /// order in which they were captured.
@@ -141,6 +189,10 @@ void set_gpu_arithmetic(const GpuArithmetic&) {}
 struct DeviceStream::State {};
 DeviceStream::DeviceStream(at::Device) {}
 DeviceStream::~DeviceStream() = default;
+
+struct Beside::State {};
+Beside::Beside(at::Device, const std::function<void()>& work) { work(); }
+Beside::~Beside() = default;
 
 struct CapturedWork::State {};
 CapturedWork::CapturedWork(const std::function<void(const Aside&)>&, const CapturedWork*) {

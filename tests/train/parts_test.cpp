@@ -133,8 +133,8 @@ at::Tensor kronecker_covariance(const Statistics& statistics) {
       for (std::int64_t k = 0; k < inputs; ++k) order.push_back(o * (inputs + 1) + k);
     }
     for (std::int64_t o = 0; o < outputs; ++o) order.push_back(o * (inputs + 1) + inputs);
-    const auto index = torch::tensor(order, torch::kInt64).to(layer.output.device());
-    blocks.push_back(torch::kron(layer.output, layer.input).index_select(0, index).index_select(1, index));
+    const auto index = torch::tensor(order, torch::kInt64);
+    blocks.push_back(torch::kron(layer.output, layer.input).cpu().index_select(0, index).index_select(1, index));
   }
   return torch::block_diag(blocks);
 }

@@ -32,6 +32,20 @@ class DeviceStream {
   std::unique_ptr<State> state_;
 };
 
+/// Work that a GPU may do beside what this thread asks for until the end of the object's life; on a CPU it is done at
+/// once. The two must not write what the other one reads. Also within CapturedWork.
+class Beside {
+ public:
+  Beside(at::Device device, const std::function<void()>& work);
+  ~Beside();
+  Beside(const Beside&) = delete;
+  Beside& operator=(const Beside&) = delete;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 /// Work on a GPU, recorded without being done, then done as often as `replay` is called: one launch instead of
 /// hundreds. The work must have run before (libraries choose their algorithms then), in a DeviceStream, waits for
 /// nothing, and reads and writes tensors that stay where they are. Recordings may share temporary memory if nothing in
