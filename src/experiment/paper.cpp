@@ -51,7 +51,7 @@ void refuse_other_size(const fs::path& path, bool quick) {
 
 /// The part of a run that belongs into a repository: no weights, no single steps.
 void keep_run(const Trained& run, const fs::path& folder) {
-  if (run.state == State::kMissing || run.state == State::kOther) return;
+  if (run.records_only || run.state == State::kMissing || run.state == State::kOther) return;
   create_folders(folder);
   std::string lines;
   for (const auto& record : read_metrics(run.folder)) {
@@ -59,8 +59,8 @@ void keep_run(const Trained& run, const fs::path& folder) {
   }
   write_file_synced(RunFolder{folder}.metrics(), lines);
   write_file_synced(RunFolder{folder}.config(), read_file(RunFolder{run.folder}.config()));
-  if (fs::exists(run.folder / kSoftwareFile))
-    write_file_synced(folder / kSoftwareFile, read_file(run.folder / kSoftwareFile));
+  for (const char* file : {kSoftwareFile, kEigenvalueFile})
+    if (fs::exists(run.folder / file)) write_file_synced(folder / file, read_file(run.folder / file));
 }
 
 Json run_json(const Trained& run) {

@@ -43,6 +43,19 @@ std::set<std::uint64_t> seeds_there(const fs::path& row_folder, const std::strin
   return seeds;
 }
 
+Trained look_into(const fs::path& path, const RunSpec& spec) {
+  Trained run{spec, path, State::kMissing, {}};
+  const RunFolder folder{path};
+  if (!fs::exists(folder.config())) return run;
+  run.state = State::kOther;
+  if (!difference(read_config(folder.config()), spec.config).empty()) return run;
+  run.summary = summarize_run(path);
+  run.state = run.summary.diverged                            ? State::kDiverged
+              : run.summary.epoch == spec.config.train.epochs ? State::kFinished
+                                                              : State::kUnfinished;
+  return run;
+}
+
 }  // namespace
 
 RunSpec spec_of(const Row& row, const std::string& regime, std::uint64_t seed, const Options& options) {
@@ -56,29 +69,26 @@ RunSpec spec_of(const Row& row, const std::string& regime, std::uint64_t seed, c
   return {fmt::format("{}/{}-s{}", row.recipe, regime, seed), config};
 }
 
-Trained look_up(const RunSpec& spec, const fs::path& out) {
-  Trained run{spec, out / "runs" / spec.name, State::kMissing, {}};
-  const RunFolder folder{run.folder};
-  if (!fs::exists(folder.config())) return run;
-  run.state = State::kOther;
-  if (!difference(read_config(folder.config()), spec.config).empty()) return run;
-  run.summary = summarize_run(run.folder);
-  run.state = run.summary.diverged                            ? State::kDiverged
-              : run.summary.epoch == spec.config.train.epochs ? State::kFinished
-                                                              : State::kUnfinished;
-  return run;
-}
+Trained look_up(const RunSpec& spec, const fs::path& out) { return look_into(out / "runs" / spec.name, spec); }
 
 std::vector<Cell> read_cells(const Item& item, const Options& options) {
   const auto& asked = options.seeds.empty() ? item.effort.seeds : options.seeds;
+  const fs::path runs = options.runner.out / "runs", records = options.runner.out / "results" / "runs";
+  const auto find = [&](const RunSpec& spec) {
+    auto run = look_into(runs / spec.name, spec);
+    if (options.train || run.state != State::kMissing) return run;
+    run = look_into(records / spec.name, spec);
+    run.records_only = true;
+    return run;
+  };
   std::vector<Cell> cells;
   for (const auto& row : item.rows) {
     for (const auto& regime : item.regimes_of(row)) {
-      auto seeds = seeds_there(options.runner.out / "runs" / row.recipe, regime);
+      auto seeds = seeds_there(runs / row.recipe, regime);
+      if (!options.train) seeds.merge(seeds_there(records / row.recipe, regime));
       seeds.insert(asked.begin(), asked.end());
       Cell cell{row, regime, {}};
-      for (const auto seed : seeds)
-        cell.runs.push_back(look_up(spec_of(row, regime, seed, options), options.runner.out));
+      for (const auto seed : seeds) cell.runs.push_back(find(spec_of(row, regime, seed, options)));
       cells.push_back(std::move(cell));
     }
   }

@@ -16,12 +16,16 @@ enum class State {
   kOther,  ///< the folder holds a run of another configuration
 };
 
+/// In the run's folder: an interrupted command does not compute it again.
+constexpr const char* kEigenvalueFile = "largest-eigenvalue.json";
+
 /// A run as its folder tells.
 struct Trained {
   RunSpec spec;
   std::filesystem::path folder;
   State state = State::kMissing;
-  RunSummary summary;  ///< of kUnfinished, kFinished and kDiverged
+  RunSummary summary;         ///< of kUnfinished, kFinished and kDiverged
+  bool records_only = false;  ///< what results/ keeps of a run: no weights, no single steps
 };
 
 /// One regime of one row, with every seed that was asked for or is there.
@@ -41,7 +45,8 @@ RunSpec spec_of(const Row& row, const std::string& regime, std::uint64_t seed, c
 /// What there is of a run below `out`/runs.
 Trained look_up(const RunSpec& spec, const std::filesystem::path& out);
 
-/// All cells of the item, row by row.
+/// All cells of the item, row by row. Where nothing is to be trained, what `out`/results/runs keeps of a run stands in
+/// for the run.
 std::vector<Cell> read_cells(const Item& item, const Options& options);
 
 /// "finished", "not run", "diverged", "3 of 50 epochs", "of another configuration".

@@ -12,9 +12,6 @@
 namespace covnoise::paper {
 namespace {
 
-/// Kept in the run's folder: an interrupted command does not compute it again.
-constexpr const char* kEigenvalueFile = "largest-eigenvalue.json";
-
 struct Eigenvalue {
   double value = NAN, residual = NAN, temperature = NAN;
   bool converged = false;

@@ -158,7 +158,11 @@ std::string Field::section() const {
 
 std::string Field::name() const { return key.substr(key.find('.') + 1); }
 
-bool Field::decides_training() const { return section() != "run" && name().rfind("eval_", 0) != 0; }
+bool Field::decides_training() const {
+  const std::string which = name(), often = "_every";
+  const bool how_often = which.size() > often.size() && which.rfind(often) == which.size() - often.size();
+  return section() != "run" && which.rfind("eval_", 0) != 0 && !how_often;
+}
 
 const std::vector<Field>& config_fields() {
   static const std::vector<Field> fields = make_fields();

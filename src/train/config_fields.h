@@ -30,7 +30,7 @@ struct Field {
 
   std::string section() const;    ///< "train", "" at the top
   std::string name() const;       ///< "lr"
-  bool decides_training() const;  ///< not only how it runs, or what is measured of it
+  bool decides_training() const;  ///< not only how it runs, or what is measured or kept of it
 };
 
 /// All of them: those without a section first, then section by section.

@@ -175,6 +175,23 @@ TEST_F(PaperTest, ARunOfAnotherConfigurationDoesNotCount) {
   EXPECT_EQ(json("table2")["tables"][0]["rows"][0][7], "seed 0 of another configuration");
 }
 
+/// What results/ keeps is enough for the table, but not for what looks into a network.
+TEST_F(PaperTest, RecordsStandInForRunsThatAreGone) {
+  auto o = options(false);
+  o.train = false;
+  o.rows = {"cifar10-resnet44"};
+  o.seeds = {0};
+  for (const auto& spec : planned_runs("table2", o)) pretend(spec, 200, 0.999, 0.93);
+  reproduce("table2", o);
+  const auto before = json("table2").at("tables");
+  fs::remove_all(folder_.path() / "paper" / "runs");
+  EXPECT_THAT(plan_table("table2", o), HasSubstr("not run"));
+  reproduce("table2", o);
+  EXPECT_EQ(json("table2").at("tables"), before);
+  EXPECT_TRUE(fs::exists(results() / "runs" / "cifar10-resnet44" / "lb-s0" / "metrics.jsonl"));
+  EXPECT_THAT(reproduce("fig2", o).table, HasSubstr("Nothing to show yet"));
+}
+
 TEST_F(PaperTest, QuickResultsDoNotReplaceFullOnes) {
   auto o = options(false);
   o.train = false;

@@ -211,7 +211,8 @@ precision = "fp32")");
 
 TEST(Config, DifferenceNamesKeysButNotHowItRuns) {
   const auto there = load_config({}, {"train.lr=0.1", "run.threads=1"});
-  const auto here = load_config({}, {"train.lr=0.2", "run.threads=2", "train.eval_every=7", "noise.scale=match"});
+  const auto here = load_config({}, {"train.lr=0.2", "run.threads=2", "train.eval_every=7", "train.checkpoint_every=3",
+                                     "train.snapshot_every=10", "noise.scale=match"});
   EXPECT_THAT(difference(there, here),
               ElementsAre("train.lr: 0.1 there, 0.2 here", "noise.scale: 1.0 there, \"match\" here"));
 }
