@@ -88,20 +88,14 @@ void time_one(NarrowConvolution c, Scalar scalar) {
 }  // namespace
 
 void check_narrow_conv(Checker& checker, bool small) {
-  check_one(checker, conv(4, small ? 9 : 32, 16, 16, 1, false));
-  check_one(checker, conv(6, 16, 32, 32, 1, false));
-  check_one(checker, conv(10, 8, 64, 64, 1, false));
-  check_one(checker, conv(4, 12, 16, 32, 2, false));
-  check_one(checker, conv(6, 7, 32, 64, 2, false));
+  const int side = small ? 9 : 32;
+  for (const bool input_gradient : {false, true})
+    for (const auto& c : {conv(4, side, 16, 16, 1, input_gradient), conv(6, 16, 32, 32, 1, input_gradient),
+                          conv(10, 8, 64, 64, 1, input_gradient), conv(12, 5, 64, 64, 1, input_gradient),
+                          conv(4, 12, 16, 32, 2, input_gradient), conv(5, 7, 16, 32, 2, input_gradient),
+                          conv(6, 8, 32, 64, 2, input_gradient), conv(6, 7, 32, 64, 2, input_gradient)})
+      check_one(checker, c);
   check_one(checker, conv(4, 11, 3, 16, 1, false));
-  check_one(checker, conv(12, 5, 64, 64, 1, false));
-  check_one(checker, conv(4, small ? 9 : 32, 16, 16, 1, true));
-  check_one(checker, conv(6, 16, 32, 32, 1, true));
-  check_one(checker, conv(10, 8, 64, 64, 1, true));
-  check_one(checker, conv(4, 16, 16, 32, 2, true));
-  check_one(checker, conv(6, 8, 32, 64, 2, true));
-  check_one(checker, conv(6, 7, 32, 64, 2, true));
-  check_one(checker, conv(5, 7, 16, 32, 2, true));
 }
 
 void time_narrow_conv(int n) {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace covnoise {
@@ -16,10 +17,15 @@ PassedBatch BatchPasses::finish() {
   PassedBatch result;
   result.statistics = collector_.finish();
   const auto number = [](const at::Tensor& value) { return value.to(at::kDouble); };
-  const auto& diagonal = result.statistics.diagonal;
-  const auto norm = number(result.statistics.gradient.norm());
-  result.numbers = at::stack({collector_.sums().loss, number(collector_.sums().correct), norm,
-                              diagonal.defined() ? number(diagonal.sum()) : at::zeros_like(norm)});
+  const auto &diagonal = result.statistics.diagonal, &gradient = result.statistics.gradient;
+  at::Tensor norm, trace;
+  {
+    std::optional<Beside> beside;
+    if (diagonal.defined()) beside.emplace(gradient.device(), [&] { trace = number(diagonal.sum()); });
+    norm = number(gradient.norm());
+  }
+  if (!trace.defined()) trace = at::zeros_like(norm);
+  result.numbers = at::stack({collector_.sums().loss, number(collector_.sums().correct), norm, trace});
   return result;
 }
 
