@@ -1,5 +1,5 @@
 // What noise costs: the step of each regime over the plain large-batch step, measured alternately in one run, and the
-// peak of memory that each step adds. bench_noise [--model NAME,...] [--batch N] [--micro N] [--rounds N]
+// peak of memory that each step adds. bench_noise [--models NAME,...] [--batch N] [--micro N] [--rounds N]
 #include "covnoise/core/memory.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/nn/initialize.h"
