@@ -46,13 +46,6 @@ std::string device_name() {
   return name ? name : "cpu";
 }
 
-std::vector<std::string> words_of(const std::string& list) {
-  std::vector<std::string> words;
-  std::istringstream stream(list);
-  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
-  return words;
-}
-
 /// `setting`: one more, as train.micro_batch=256; may be empty.
 Config bench_config(const std::string& model, const std::string& batch, const std::string& regime,
                     const std::string& setting) {
@@ -191,7 +184,7 @@ std::string ring_constants(double ranks, double smallest, double bytes, double l
 }
 
 void run_messages(const std::string& list) {
-  for (const auto& count : words_of(list)) {
+  for (const auto& count : bench::words(list)) {
     std::istringstream lines(measured_by_ranks(std::stoi(count), {"message-rank"}));
     double bytes = 0, usual = 0, fastest = 0, first_usual = 0, first_fastest = 0;
     while (lines >> bytes >> usual >> fastest) {
@@ -212,9 +205,9 @@ void run_bench(const std::vector<std::string>& arguments) {
   if (argument(0, "") == "messages") return run_messages(argument(1, "2,4"));
   const std::string model = argument(0, "resnet20"), batch = argument(1, "512");
   const int ranks = std::stoi(argument(2, "2"));
-  for (const auto& regime : words_of(argument(3, "lb,lb-diag"))) {
+  for (const auto& regime : bench::words(argument(3, "lb,lb-diag"))) {
     const StepCost alone = measure_ranks(model, batch, 0, {regime, "1", argument(5, "")});
-    for (const auto& buckets : words_of(argument(4, "1,4"))) {
+    for (const auto& buckets : bench::words(argument(4, "1,4"))) {
       const StepCost together = measure_ranks(model, batch, ranks, {regime, buckets, argument(5, "")});
       const double speed = alone.milliseconds / together.milliseconds;
       say(fmt::format(

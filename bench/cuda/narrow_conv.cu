@@ -57,10 +57,8 @@ void check_one(Checker& checker, NarrowConvolution c) {
     const Values weight = random_values(static_cast<std::size_t>(c.outputs) * c.channels * 9, scalar, 2, 0, 0.1);
     const Tensor input_device(input, scalar), output(output_size(c), scalar);
     const Buffer<float> weight_device(as_floats(weight));
-    const Buffer<std::uint8_t> packed(packed_weight_bytes(scalar, c.channels, c.outputs));
-    const PackedWeights item{scalar,   weight_device.get(), packed.get(), c.channels, c.outputs,
-                             c.stride, c.input_gradient};
-    pack_weights(&item, 1, nullptr);
+    const Buffer<std::uint8_t> packed(packed_weight_bytes(c));
+    pack_weights(c, weight_device.get(), packed.get(), nullptr);
     c.input = input_device.get(), c.weights = packed.get(), c.output = output.get();
     narrow_conv(c, nullptr);
     const std::string name = (c.input_gradient ? "input gradient " : "forward ") + describe(c);
@@ -74,9 +72,8 @@ void time_one(NarrowConvolution c, Scalar scalar) {
   const Tensor input(input_size(c), scalar), output(output_size(c), scalar);
   fill_random(input.get(), input.size, scalar, 1);
   const Buffer<float> weight(as_floats(random_values(static_cast<std::size_t>(c.outputs) * c.channels * 9, scalar, 2)));
-  const Buffer<std::uint8_t> packed(packed_weight_bytes(scalar, c.channels, c.outputs));
-  const PackedWeights item{scalar, weight.get(), packed.get(), c.channels, c.outputs, c.stride, c.input_gradient};
-  pack_weights(&item, 1, nullptr);
+  const Buffer<std::uint8_t> packed(packed_weight_bytes(c));
+  pack_weights(c, weight.get(), packed.get(), nullptr);
   c.input = input.get(), c.weights = packed.get(), c.output = output.get();
   const double flops = 18.0 * c.channels * c.outputs * c.examples * c.out_height() * c.out_width();
   print_row(c.input_gradient ? "input gradient" : "forward", describe(c),

@@ -60,10 +60,8 @@ Narrow narrow_of(const at::Tensor& x, const at::Tensor& weight, const Geometry& 
 }
 
 void run(NarrowConvolution& call, const at::Tensor& input, const at::Tensor& weight, at::Tensor& output) {
-  const auto packed = workspace(packed_weight_bytes(call.scalar, call.channels, call.outputs), weight);
-  const PackedWeights item{call.scalar, weight.data_ptr<float>(), packed.data_ptr(), call.channels, call.outputs,
-                           call.stride, call.input_gradient};
-  pack_weights(&item, 1, current_stream());
+  const auto packed = workspace(packed_weight_bytes(call), weight);
+  pack_weights(call, weight.data_ptr<float>(), packed.data_ptr(), current_stream());
   call.input = input.data_ptr();
   call.weights = packed.data_ptr();
   call.output = output.data_ptr();

@@ -2,11 +2,6 @@
 
 namespace covnoise::cuda::weight_gradient_detail {
 
-const std::vector<Compiled>& tf32_tiles(Mode mode) {
-  static const std::vector<Compiled> partial = make_tiles<float, false, Mode::kPartial>(),
-                                     flush = make_tiles<float, false, Mode::kFlush>(),
-                                     spatial = make_tiles<float, false, Mode::kSpatial>();
-  return mode == Mode::kSpatial ? spatial : mode == Mode::kFlush ? flush : partial;
-}
+const std::vector<Compiled>& tf32_tiles(Mode mode) { return tiles_of<float, false>(mode); }
 
 }  // namespace covnoise::cuda::weight_gradient_detail

@@ -21,6 +21,14 @@ std::vector<Compiled> make_tiles() {
   return tiles;
 }
 
+template <class T, bool kPrecise>
+const std::vector<Compiled>& tiles_of(Mode mode) {
+  static const std::vector<Compiled> partial = make_tiles<T, kPrecise, Mode::kPartial>(),
+                                     flush = make_tiles<T, kPrecise, Mode::kFlush>(),
+                                     spatial = make_tiles<T, kPrecise, Mode::kSpatial>();
+  return mode == Mode::kSpatial ? spatial : mode == Mode::kFlush ? flush : partial;
+}
+
 /// One definition a file, so that they compile side by side.
 const std::vector<Compiled>& bf16_tiles(Mode mode);
 const std::vector<Compiled>& tf32_tiles(Mode mode);

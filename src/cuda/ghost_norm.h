@@ -29,9 +29,9 @@ struct GhostStatistics {
 };
 
 int ghost_norm_parts(const GhostShape& shape);
-/// Statistics of x, in pieces; the convolution before can do this instead (narrow_conv.h).
+/// Statistics of x, in pieces.
 void ghost_norm_partials(const GhostShape& shape, const void* x, const GhostPartials& out, cudaStream_t stream);
-/// Joins the pieces, whatever made them. weight and bias [C].
+/// Joins the pieces. weight and bias [C].
 void ghost_norm_finish(const GhostShape& shape, const GhostPartials& partials, const float* weight, const float* bias,
                        float eps, const GhostStatistics& out, cudaStream_t stream);
 /// As if the ghost batches had come one after another: running <- (1 - momentum) running + momentum value for each,

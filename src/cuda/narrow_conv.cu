@@ -62,7 +62,7 @@ bool lay_out(Work& w, const Compiled& compiled) {
 struct Plan {
   const Compiled* compiled = nullptr;
   Work work{};
-  int shared_bytes = 0;
+  int blocks = 0, shared_bytes = 0;
 };
 
 Plan make_plan(const NarrowConvolution& call) {
@@ -80,42 +80,35 @@ Plan make_plan(const NarrowConvolution& call) {
   w.halo = plan.compiled->two_outputs ? 0 : 1;
   w.grid_height = plan.compiled->two_outputs ? w.in_height : w.out_height;
   w.grid_width = plan.compiled->two_outputs ? w.in_width : w.out_width;
-  if (!lay_out(w, *plan.compiled)) plan.compiled = nullptr;
-  if (!plan.compiled) return plan;
+  const bool fits = lay_out(w, *plan.compiled);
   plan.shared_bytes = plan.compiled->weight_bytes + kStages * w.stage_bytes + 8 * kStages;
-  if (plan.shared_bytes > kMostShared) plan.compiled = nullptr;
+  if (!fits || plan.shared_bytes > kMostShared) plan.compiled = nullptr;
   if (!plan.compiled) return plan;
   w.engine = w.channels == plan.compiled->channels && std::max(w.rows, w.columns) <= 256 &&
              reinterpret_cast<std::uintptr_t>(w.input) % 16 == 0;
-  const int blocks =
+  const int resident =
       occupancy_of(reinterpret_cast<const void*>(plan.compiled->kernel), plan.compiled->threads, plan.shared_bytes);
   const int chunks = divide_up(w.examples, w.chunk_examples) * w.bands;
-  w.parts = std::clamp(blocks * multiprocessors(), 1, chunks);
+  plan.blocks = std::clamp(resident * multiprocessors(), 1, chunks);
   return plan;
 }
 
-constexpr int kMostItems = 64;
-struct PackedItems {
-  PackedWeights items[kMostItems];
-};
-
-/// packed[tap][plane of 16 bytes of inputs][column][inputs]; blockIdx.y is the convolution.
-__global__ void pack_kernel(const __grid_constant__ PackedItems all) {
-  const PackedWeights& item = all.items[blockIdx.y];
-  const int in = max(item.input_gradient ? item.outputs : item.channels, 16);
-  const int out = item.input_gradient ? item.channels : item.outputs;
-  const bool rounded = item.scalar == Scalar::kFloat32;
+/// weight [O, C, 3, 3] to packed[tap][plane of 16 bytes of inputs][column][inputs].
+__global__ void pack_kernel(const float* weight, NarrowConvolution call, void* packed) {
+  const int in = max(call.input_gradient ? call.outputs : call.channels, 16);
+  const int out = call.input_gradient ? call.channels : call.outputs;
+  const bool rounded = call.scalar == Scalar::kFloat32;
   const int plane = rounded ? 4 : 8;  // inputs
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < 9 * in * out; i += gridDim.x * blockDim.x) {
     const int k = i / (plane * out) % (in / plane) * plane + i % plane, column = i / plane % out, tap = i / (in * out);
     const int n = out == 16 ? channel_of_column<2>(column) : channel_of_column<4>(column);
-    const int offset = item.input_gradient && item.stride == 1 ? 8 - tap : tap;
-    const int o = item.input_gradient ? k : n, c = item.input_gradient ? n : k;
-    const float value = c < item.channels ? item.weight[(o * item.channels + c) * 9 + offset] : 0.0f;
+    const int offset = call.input_gradient && call.stride == 1 ? 8 - tap : tap;
+    const int o = call.input_gradient ? k : n, c = call.input_gradient ? n : k;
+    const float value = c < call.channels ? weight[(o * call.channels + c) * 9 + offset] : 0.0f;
     if (rounded)
-      static_cast<std::uint32_t*>(item.packed)[i] = round_tf32(__float_as_uint(value));
+      static_cast<std::uint32_t*>(packed)[i] = round_tf32(__float_as_uint(value));
     else
-      static_cast<__nv_bfloat16*>(item.packed)[i] = __float2bfloat16(value);
+      static_cast<__nv_bfloat16*>(packed)[i] = __float2bfloat16(value);
   }
 }
 
@@ -130,22 +123,17 @@ void narrow_conv(const NarrowConvolution& call, cudaStream_t stream) {
   if (w.engine)
     w.map = tensor_map(call.scalar, w.input, w.examples, w.in_height, w.in_width, w.channels,
                        {w.channels, w.columns, w.rows, w.chunk_examples});
-  plan.compiled->kernel<<<plan.work.parts, plan.compiled->threads, plan.shared_bytes, stream>>>(plan.work);
+  plan.compiled->kernel<<<plan.blocks, plan.compiled->threads, plan.shared_bytes, stream>>>(w);
   check_launch("narrow convolution");
 }
 
-std::size_t packed_weight_bytes(Scalar scalar, int channels, int outputs) {
-  return static_cast<std::size_t>(scalar == Scalar::kFloat32 ? 36 : 18) * std::max(channels, 16) * outputs;
+std::size_t packed_weight_bytes(const NarrowConvolution& call) {
+  return static_cast<std::size_t>(9) * bytes_of(call.scalar) * std::max(call.channels, 16) * call.outputs;
 }
 
-void pack_weights(const PackedWeights* items, int count, cudaStream_t stream) {
-  for (int first = 0; first < count; first += kMostItems) {
-    const int number = std::min(kMostItems, count - first);
-    PackedItems all{};
-    std::copy(items + first, items + first + number, all.items);
-    pack_kernel<<<dim3(8, number), 256, 0, stream>>>(all);
-    check_launch("pack_weights");
-  }
+void pack_weights(const NarrowConvolution& call, const float* weight, void* packed, cudaStream_t stream) {
+  pack_kernel<<<8, 256, 0, stream>>>(weight, call, packed);
+  check_launch("pack_weights");
 }
 
 }  // namespace covnoise::cuda

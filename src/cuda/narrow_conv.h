@@ -20,7 +20,7 @@ struct NarrowConvolution {
   bool input_gradient = false;
 
   const void* input = nullptr;    ///< x [N, H, W, C], or dz [N, Ho, Wo, O]
-  const void* weights = nullptr;  ///< packed by pack_weights
+  const void* weights = nullptr;  ///< by pack_weights
   void* output = nullptr;         ///< y [N, Ho, Wo, O], or dx [N, H, W, C]
 
   int out_height() const { return (height - 1) / stride + 1; }
@@ -30,16 +30,8 @@ struct NarrowConvolution {
 bool narrow_conv_supports(const NarrowConvolution& call);
 void narrow_conv(const NarrowConvolution& call, cudaStream_t stream);
 
-/// Weights of one convolution to be brought into the order that narrow_conv loads.
-struct PackedWeights {
-  Scalar scalar;
-  const float* weight;  ///< [O, C, 3, 3], float32
-  void* packed;         ///< packed_weight_bytes()
-  int channels, outputs, stride;
-  bool input_gradient;
-};
-std::size_t packed_weight_bytes(Scalar scalar, int channels, int outputs);
-/// All convolutions of a network in one launch (or a few).
-void pack_weights(const PackedWeights* items, int count, cudaStream_t stream);
+/// Brings the weights [O, C, 3, 3] of a convolution, float32, into the order that narrow_conv loads.
+void pack_weights(const NarrowConvolution& call, const float* weight, void* packed, cudaStream_t stream);
+std::size_t packed_weight_bytes(const NarrowConvolution& call);
 
 }  // namespace covnoise::cuda

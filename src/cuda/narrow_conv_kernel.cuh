@@ -2,8 +2,6 @@
 #include "cuda/copy_engine.cuh"
 #include "cuda/staging.cuh"
 
-#include <type_traits>
-
 // The kernel of narrow_conv.h. As a product: rows are positions, columns are outputs, and the sum runs over 32 bytes of
 // inputs of one tap at a time: 16 in bf16, 8 in tf32. The weights stay in shared memory.
 namespace covnoise::cuda::narrow_detail {
@@ -16,7 +14,6 @@ struct Work {
   int examples, in_height, in_width, channels;  ///< the input of this operation
   int out_height, out_width;                    ///< its output
   int grid_height, grid_width, stride;          ///< positions: the output's, or with two outputs a side the input's
-  int parts;                                    ///< blocks
   int chunk_examples, chunk_rows, bands;
   int rows, columns, stage_bytes;  ///< of the stage
   int halo;                        ///< rows and columns before the first: 1, or 0
@@ -36,10 +33,9 @@ constexpr int products_of(int outputs) { return outputs == 16 ? 2 : 4; }
 template <class T, int kC, int kO, bool kTwoOutputs>
 struct Narrow {
   static constexpr int kN = products_of(kO), kWarpsN = kO / (8 * kN), kThreads = 32 * kWarpsM * kWarpsN;
-  static constexpr int kRow = kC * sizeof(T), kPlanes = kRow / 16,
-                       kDeep = kRow / 32;  // kRow: bytes of a staged position
+  static constexpr int kRow = kC * sizeof(T);                   // bytes of a staged position
+  static constexpr int kPlanes = kRow / 16, kDeep = kRow / 32;  // steps of a product
   static constexpr int kWeightBytes = 9 * kRow * kO, kStagesAt = (kWeightBytes + 1023) / 1024 * 1024;
-
   static constexpr bool kRounded = sizeof(T) == 4;  // floats, rounded to tf32 where they are loaded
 
   const Work& w;
@@ -194,7 +190,7 @@ __global__ void __launch_bounds__(Narrow<T, kC, kO, kTwoOutputs>::kThreads)
     narrow_kernel(const __grid_constant__ Work w) {
   using Kernel = Narrow<T, kC, kO, kTwoOutputs>;
   extern __shared__ __align__(1024) char shared[];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = static_cast<int>(blockIdx.x);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const std::uint32_t base = shared_address(shared);
   Kernel kernel{w, base, base + Kernel::kStagesAt, lane, warp / Kernel::kWarpsN, warp % Kernel::kWarpsN};
   const int per_example = w.chunk_rows * w.grid_width, step = kTwoOutputs ? 1 : w.stride;
@@ -206,8 +202,8 @@ __global__ void __launch_bounds__(Narrow<T, kC, kO, kTwoOutputs>::kThreads)
         exists ? ((e * w.rows + t / w.grid_width * step) * w.columns + t % w.grid_width * step) * Kernel::kRow : 0;
   }
   const int chunks = (w.examples + w.chunk_examples - 1) / w.chunk_examples * w.bands;
-  const int begin = static_cast<int>(static_cast<long long>(part) * chunks / w.parts);
-  const int end = static_cast<int>(static_cast<long long>(part + 1) * chunks / w.parts);
+  const int begin = static_cast<int>(static_cast<long long>(blockIdx.x) * chunks / gridDim.x);
+  const int end = static_cast<int>(static_cast<long long>(blockIdx.x + 1) * chunks / gridDim.x);
   const std::uint32_t barriers = base + Kernel::kStagesAt + kStages * w.stage_bytes;
   const auto load = [&](int chunk, int index) {
     const int at = Kernel::kStagesAt + index % kStages * w.stage_bytes;

@@ -36,7 +36,7 @@ __device__ __forceinline__ std::uint32_t swizzled(std::uint32_t row, std::uint32
   return row + (((row >> 3) & ((kPlanes - 1) * 16)) ^ group_bytes);
 }
 
-/// visit(target byte offset, pixel pointer, channel, row exists, example) for this thread's share of the patch: a warp
+/// visit(target byte offset, pixel pointer, channel, row exists) for this thread's share of the patch: a warp
 /// takes a row, a thread stays in its plane. Only pixels inside the image's columns.
 template <class T, int kPlanes, bool kSwizzle, class Visit>
 __device__ __forceinline__ void for_each_group(const Patch& p, int plane_bytes, const Visit& visit) {
@@ -56,7 +56,7 @@ __device__ __forceinline__ void for_each_group(const Patch& p, int plane_bytes, 
     int target = (e * p.example_positions + i * p.columns + first) * kRow;
     for (int column = first; column < last; column += kStep) {
       visit(kSwizzle ? static_cast<int>(swizzled<kPlanes>(target, plane * 16)) : target + plane * plane_bytes, source,
-            channel, exists, p.example + e);
+            channel, exists);
       target += kStep * kRow;
       source += kStep * p.channels;
     }
@@ -70,7 +70,7 @@ template <class T, int kPlanes, bool kSwizzle, int kBytes>
 __device__ __forceinline__ void stage_pieces(const Patch& p, std::uint32_t target, char* generic_target,
                                              int plane_bytes) {
   constexpr int kElements = kBytes / sizeof(T);
-  for_each_group<T, kPlanes, kSwizzle>(p, plane_bytes, [&](int offset, const T* source, int channel, bool exists, int) {
+  for_each_group<T, kPlanes, kSwizzle>(p, plane_bytes, [&](int offset, const T* source, int channel, bool exists) {
     if (!exists) {
       *reinterpret_cast<uint4*>(generic_target + offset) = make_uint4(0, 0, 0, 0);
       return;

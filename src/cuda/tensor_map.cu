@@ -22,7 +22,7 @@ Encode encode() {
 
 CUtensorMap tensor_map(Scalar scalar, const void* data, int n, int height, int width, int channels, const Box& box) {
   const bool wide = scalar == Scalar::kFloat32;
-  const int element = wide ? 4 : 2, row_bytes = box.channels * element;
+  const int element = bytes_of(scalar), row_bytes = box.channels * element;
   const cuuint64_t pixel = static_cast<cuuint64_t>(channels) * element, row = pixel * static_cast<cuuint64_t>(width);
   const cuuint64_t sizes[4] = {static_cast<cuuint64_t>(channels), static_cast<cuuint64_t>(width),
                                static_cast<cuuint64_t>(height), static_cast<cuuint64_t>(n)};

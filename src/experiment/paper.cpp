@@ -51,7 +51,7 @@ void refuse_other_size(const fs::path& path, bool quick) {
 
 /// The part of a run that belongs into a repository: no weights, no single steps.
 void keep_run(const Trained& run, const fs::path& folder) {
-  if (run.records_only || run.state == State::kMissing || run.state == State::kOther) return;
+  if (!run.whole()) return;
   create_folders(folder);
   std::string lines;
   for (const auto& record : read_metrics(run.folder)) {

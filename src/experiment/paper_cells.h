@@ -26,6 +26,9 @@ struct Trained {
   State state = State::kMissing;
   RunSummary summary;         ///< of kUnfinished, kFinished and kDiverged
   bool records_only = false;  ///< what results/ keeps of a run: no weights, no single steps
+
+  /// Whether the folder is the run's own, with its weights and steps.
+  bool whole() const { return !records_only && state != State::kMissing && state != State::kOther; }
 };
 
 /// One regime of one row, with every seed that was asked for or is there.

@@ -53,8 +53,7 @@ struct Curve {
 Curve curve_of(const Cell& cell, std::int64_t updates) {
   Curve curve{cell.regime, {}, {}};
   for (const auto& run : cell.runs) {
-    if (run.records_only || run.state == State::kMissing || run.state == State::kOther) continue;
-    curve.errors.push_back(error_curve(run, updates));
+    if (run.whole()) curve.errors.push_back(error_curve(run, updates));
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(kPoints); ++i) curve.points.push_back(curve.around(i, i + 1));
   return curve;

@@ -17,7 +17,7 @@ namespace {
 /// The run that a figure looks into: the first that has begun. Nothing where there is none.
 const Trained* first_begun(const Context& context) {
   for (const auto& run : context.cells.front().runs) {
-    if (!run.records_only && (run.state == State::kFinished || run.state == State::kUnfinished)) return &run;
+    if (run.whole() && run.state != State::kDiverged) return &run;
   }
   return nullptr;
 }

@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <memory>
-
 namespace covnoise {
 namespace {
 
