@@ -21,7 +21,8 @@
 namespace covnoise {
 namespace {
 
-constexpr int kRounds = 7, kStepsOfARound = 10;
+constexpr int kRounds = 7, kLeastSteps = 10;
+constexpr double kRoundMilliseconds = 50;  // the least a round takes: short ones measure the clock's moods
 
 /// Random images of the shape that the model is for.
 DataSource source_for(const std::string& model, std::int64_t examples) {
@@ -62,15 +63,17 @@ Measured measure(const Config& config, const DataSource& source) {
   TrainingStep step(config, *model, parameters, schedule);
   const auto order = split.train.order(0);
   std::int64_t number = 0;
-  std::vector<double> times;
-  for (int round = 0; round <= kRounds; ++round) {
+  const auto milliseconds_of = [&](int steps) {  // of one
     const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < kStepsOfARound; ++i)
-      step.launch(number++, split.train, order.narrow(0, 0, config.train.batch), false);
+    for (int i = 0; i < steps; ++i) step.launch(number++, split.train, order.narrow(0, 0, config.train.batch), false);
     step.collect();
     const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
-    if (round > 0) times.push_back(spent.count() / kStepsOfARound);  // the first round captures
-  }
+    return spent.count() / steps;
+  };
+  milliseconds_of(kLeastSteps);  // captures
+  const int steps = std::max(kLeastSteps, static_cast<int>(kRoundMilliseconds / milliseconds_of(kLeastSteps)));
+  std::vector<double> times;
+  for (int round = 0; round < kRounds; ++round) times.push_back(milliseconds_of(steps));
   return {bench::median(times), static_cast<double>(peak_device_bytes(device)) * 1e-9};
 }
 
