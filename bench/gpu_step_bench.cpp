@@ -41,7 +41,7 @@ Config config_of(const std::string& model, const std::string& precision, std::in
                                   "run.device=cuda",
                                   "train.lr=1e-4",
                                   "noise.stop_after=1",
-                                  "train.epochs=1000"};
+                                  "train.epochs=1000000"};
   if (estimator) set.push_back("noise.estimator=" + kind);
   Config config = load_config(std::nullopt, set);
   resolve_defaults(config);

@@ -71,13 +71,19 @@ Json run_json(const Trained& run) {
   return json;
 }
 
+/// Where the item was made, apart from its runs: the device of the runs looks into their networks, too.
+std::string device_of_item(const Context& context) {
+  const bool looked = context.options.train && !context.cells.empty();
+  return looked ? context.cells.front().runs.front().spec.config.run.device : "cpu";
+}
+
 Json item_json(const Context& context, const Result& result) {
   const Item& item = context.item;
   Json json{{"item", item.name},
             {"title", item.title},
             {"claim", item.claim},
             {"quick", context.options.quick},
-            {"software", software_versions("cpu")},
+            {"software", software_versions(device_of_item(context))},
             {"tables", Json::array()},
             {"notes", result.notes},
             {"figures", result.figures},
@@ -164,6 +170,10 @@ Outcome reproduce(const std::string& name, const Options& options) {
   if (options.train) failures = failures_of(run_all(specs, options.runner));
   const Context context{item, options, folder, read_cells(item, options)};
   Result result = item.make(context);
+  if (result.nothing && fs::exists(path)) {
+    result.notes = {fmt::format("No network to look into; {} stays as it is.", path.string())};
+    return {result_text(item, result), {path}, failures};
+  }
   add_notes(context, result);
   for (const auto& cell : context.cells) {
     for (const auto& run : cell.runs) keep_run(run, results / "runs" / run.spec.name);

@@ -109,7 +109,7 @@ Group group_of(const Context& context, const Cell& cell, CsvTable& csv, Progress
   return group;
 }
 
-/// A panel for each network: their eigenvalues may differ by orders of magnitude.
+/// A panel for each network of which there is something: their eigenvalues may differ by orders of magnitude.
 plot::Figure eigenvalue_figure(const Context& context, const std::vector<Group>& groups) {
   plot::Figure figure;
   figure.title = context.item.title;
@@ -117,7 +117,6 @@ plot::Figure eigenvalue_figure(const Context& context, const std::vector<Group>&
       "Mean and standard deviation over seeds; batch normalisation folded, temperature calibrated, {} training "
       "examples.",
       hessian_options(context).examples);
-  figure.columns = static_cast<int>(std::min<std::size_t>(3, context.item.rows.size()));
   figure.panel_width = 250;
   figure.panel_height = 190;
   for (const auto& row : context.item.rows) {
@@ -127,15 +126,18 @@ plot::Figure eigenvalue_figure(const Context& context, const std::vector<Group>&
     panel.y.min = 0;
     plot::Bars bars;
     bars.style.color = 0;
+    bool any = false;
     for (const auto& group : groups) {
       if (group.cell->row.recipe != row.recipe) continue;
       panel.x.categories.push_back(group.cell->regime);
       bars.values.push_back(group.spread.mean);
       bars.error.push_back(group.spread.count > 1 ? group.spread.deviation : 0);
+      any = any || group.spread.count > 0;
     }
     panel.layers = {bars};
-    figure.panels.push_back(panel);
+    if (any) figure.panels.push_back(panel);
   }
+  figure.columns = static_cast<int>(std::clamp<std::size_t>(figure.panels.size(), 1, 3));
   return figure;
 }
 
@@ -168,7 +170,7 @@ Result make_fig5b(const Context& context) {
   result.notes = {"Mean +- standard deviation over the seeds that are there. The paper shows a chart without numbers."};
   StudyFiles files(context.folder);
   files.add("fig5b", csv);
-  files.add("fig5b", eigenvalue_figure(context, groups));
+  if (const auto figure = eigenvalue_figure(context, groups); !figure.panels.empty()) files.add("fig5b", figure);
   adopt(result, context, files.paths());
   return result;
 }

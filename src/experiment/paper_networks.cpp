@@ -24,6 +24,7 @@ const Trained* first_begun(const Context& context) {
 
 Result nothing_yet(const Context& context) {
   Result result;
+  result.nothing = true;
   result.notes = {fmt::format("Nothing to show yet: {}.", context.cells.front().remark())};
   return result;
 }

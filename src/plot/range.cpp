@@ -30,7 +30,8 @@ class Extent {
     } else {
       const double pad = range.max > range.min ? margin * (range.max - range.min) : std::max(0.5, 0.1 * std::abs(low_));
       // A margin does not lead below zero what is never negative and starts there.
-      range = {range.min == 0 ? 0 : range.min - pad, range.max == 0 ? 0 : range.max + pad};
+      const bool never_positive = range.max == 0 && range.min < 0;
+      range = {range.min == 0 ? 0 : range.min - pad, never_positive ? 0 : range.max + pad};
     }
     return {axis_.min.value_or(range.min), axis_.max.value_or(range.max)};
   }

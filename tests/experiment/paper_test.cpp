@@ -190,6 +190,10 @@ TEST_F(PaperTest, RecordsStandInForRunsThatAreGone) {
   EXPECT_EQ(json("table2").at("tables").dump(2), before);
   EXPECT_TRUE(fs::exists(results() / "runs" / "cifar10-resnet44" / "lb-s0" / "metrics.jsonl"));
   EXPECT_THAT(reproduce("fig2", o).table, HasSubstr("Nothing to show yet"));
+  const auto kept = results() / "fig2" / "fig2.json";
+  write_file_synced(kept, "{}");
+  EXPECT_THAT(reproduce("fig2", o).table, HasSubstr("stays as it is"));
+  EXPECT_EQ(read_file(kept), "{}");
 }
 
 TEST_F(PaperTest, QuickResultsDoNotReplaceFullOnes) {

@@ -72,8 +72,13 @@ TEST(Figure, EmptyPanelsAndSinglePointsHaveARange) {
   for (const Scale scale : {Scale::kLinear, Scale::kLog}) {
     Panel empty{"empty", {"x", scale}, {"y", scale}}, single = empty;
     single.layers = {Points{"p", {3}, {7}}};
-    const std::string svg = to_svg(Figure{"", "", {empty, single}, 1});
+    Panel missing{"missing", {"x"}, {"y"}};
+    missing.x.categories = {"a"};
+    missing.y.min = 0;
+    missing.layers = {Bars{"b", {std::nan("")}}};
+    const std::string svg = to_svg(Figure{"", "", {empty, single, missing}, 1});
     EXPECT_THAT(svg, Not(HasSubstr("nan")));
+    EXPECT_THAT(svg, Not(HasSubstr("92233720")));  // what a number that is none rounds to
     expect_well_formed(svg);
   }
 }
