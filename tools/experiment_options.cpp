@@ -10,7 +10,10 @@ namespace covnoise {
 void add_experiment_options(CLI::App& command, ExperimentArguments& arguments) {
   command.add_option("--out", arguments.out, "folder for runs and results")->capture_default_str();
   command.add_option("--data-dir", arguments.data_dir, "where the data sets are");
-  command.add_option("--jobs", arguments.jobs, "runs at a time")->check(CLI::PositiveNumber)->capture_default_str();
+  command
+      .add_option("--jobs", arguments.jobs,
+                  "runs at a time (default: on a GPU three of small batches or two of large ones, else one)")
+      ->check(CLI::PositiveNumber);
 }
 
 RunnerOptions runner_options(const ExperimentArguments& arguments) {

@@ -8,7 +8,7 @@ namespace covnoise {
 /// What commands that train many runs have in common.
 struct ExperimentArguments {
   std::string out, data_dir;
-  std::int64_t jobs = 1;
+  std::int64_t jobs = 0;
 };
 
 void add_experiment_options(CLI::App& command, ExperimentArguments& arguments);

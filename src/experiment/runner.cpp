@@ -7,6 +7,7 @@
 #include "covnoise/train/checkpoint.h"
 #include "covnoise/train/run_folder.h"
 #include "experiment/child.h"
+#include "experiment/sharing.h"
 #include "experiment/software.h"
 #include "train/training_step.h"
 
@@ -55,12 +56,11 @@ std::string last_line(const fs::path& log) {
 class Queue {
  public:
   Queue(const std::vector<RunSpec>& specs, const RunnerOptions& options) : options_(options) {
-    require(options.jobs >= 1, fmt::format("{} jobs: there must be at least one", options.jobs));
+    require(options.jobs >= 0, fmt::format("{} jobs: there must be at least one", options.jobs));
     for (const auto& spec : specs) {
       if (!ended(spec, folder_of(spec))) waiting_.push_back(results_.size());
       results_.push_back({spec, {}, {}});
     }
-    std::reverse(waiting_.begin(), waiting_.end());  // taken from the back
     before_ = results_.size() - waiting_.size();
   }
 
@@ -72,7 +72,8 @@ class Queue {
         for (auto& job : running_) job.child.signal(stopping_);
       }
       if (stopping_ != 0 && running_.empty()) break;
-      while (stopping_ == 0 && !waiting_.empty() && static_cast<std::int64_t>(running_.size()) < options_.jobs) start();
+      while (stopping_ == 0 && start_one()) {
+      }
       std::this_thread::sleep_for(kPoll);
       collect(bar);
     }
@@ -94,9 +95,20 @@ class Queue {
     Child child;
   };
 
-  void start() {
-    const std::size_t index = waiting_.back();
-    waiting_.pop_back();
+  /// Whether there was one to start, and room for it.
+  bool start_one() {
+    std::vector<const Config*> waiting, running;
+    for (const std::size_t index : waiting_) waiting.push_back(&results_[index].spec.config);
+    for (const auto& job : running_) running.push_back(&results_[job.index].spec.config);
+    const auto next = next_to_start(waiting, running, options_.jobs);
+    if (!next) return false;
+    const std::size_t index = waiting_[*next];
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(*next));
+    start(index);
+    return true;
+  }
+
+  void start(std::size_t index) {
     const auto& spec = results_[index].spec;
     const fs::path log = log_of(index), recipe = fs::path(log).replace_extension(".toml");
     for (const auto& path : {log.parent_path(), folder_of(spec)}) create_folders(path);
@@ -109,7 +121,7 @@ class Queue {
         "--out",
         folder_of(spec).string(),
         "--threads",
-        fmt::to_string(std::max<std::int64_t>(1, available_processors() / options_.jobs))};
+        fmt::to_string(std::max<std::int64_t>(1, available_processors() / side_by_side(spec.config, options_.jobs)))};
     if (!options_.data_dir.empty()) words.insert(words.end(), {"--data-dir", options_.data_dir});
     running_.push_back({index, Child(words, log)});
   }

@@ -26,7 +26,7 @@ struct RunnerOptions {
   std::filesystem::path out;      ///< runs/<name>, logs/<name>.toml and logs/<name>.log below it
   std::filesystem::path program;  ///< covnoise itself, to be started for each run
   std::string data_dir;
-  std::int64_t jobs = 1;                                ///< runs at a time; each has its share of the processors
+  std::int64_t jobs = 0;                                ///< runs at a time, 0: as many as the device has room for
   std::function<int()> stop_signal = [] { return 0; };  ///< asked all the time; not 0: end the runs with this signal
   bool progress_bar = false;
   std::function<void(const std::string&)> say = [](const std::string&) {};
