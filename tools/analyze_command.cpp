@@ -9,6 +9,7 @@
 #include "covnoise/core/threads.h"
 #include "covnoise/train/split.h"
 #include "covnoise/train/trainer.h"
+#include "number_checks.h"
 #include "study_output.h"
 
 #include <fmt/format.h>
@@ -53,7 +54,7 @@ void add_common(CLI::App& command, const Arguments& arguments, bool several) {
 
 void add_step(CLI::App& command, const Arguments& arguments) {
   command.add_option("--step", arguments->step, "a kept network (train.snapshot_every) instead of the last")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least_zero());
 }
 
 void add_mode(CLI::App& command, const Arguments& arguments) {
@@ -151,8 +152,7 @@ void add_fisher(CLI::App& analyze) {
   add_common(*command, arguments, false);
   add_step(*command, arguments);
   add_mode(*command, arguments);
-  command->add_option("--examples", *examples, "the first N training examples (default: all)")
-      ->check(CLI::NonNegativeNumber);
+  command->add_option("--examples", *examples, "the first N training examples (default: all)")->check(at_least_zero());
   command->callback([=] { fisher(*arguments, *examples); });
 }
 
@@ -200,17 +200,17 @@ void add_hessian(CLI::App& analyze) {
       ->check(CLI::IsMember({"train", "test"}))
       ->capture_default_str();
   command->add_option("--examples", options->examples, "the first N; 0: all (default: 2000, or all)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least_zero());
   command->add_option("--top", options->lanczos.count, "how many eigenvalues")->capture_default_str();
   command->add_option("--tolerance", options->lanczos.tolerance, "of the residual, relative")->capture_default_str();
   command->add_option("--iterations", options->lanczos.iterations, "at most")->capture_default_str();
   command->add_option("--density", options->density, "random starts of a spectral density; 0: none")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least_zero())
       ->capture_default_str();
   command->add_option("--density-steps", options->density_steps, "Lanczos steps of each")->capture_default_str();
   command
       ->add_option("--memory", options->memory, "GiB for graphs kept between products (default: half of what is free)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least_zero());
   command->add_option("--seed", options->lanczos.seed, "of the start")->capture_default_str();
   command->callback([=] { hessian(*arguments, *options); });
 }

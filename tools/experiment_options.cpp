@@ -2,6 +2,7 @@
 
 #include "covnoise/core/progress.h"
 #include "interrupt.h"
+#include "number_checks.h"
 
 #include <cstdio>
 
@@ -13,7 +14,7 @@ void add_experiment_options(CLI::App& command, ExperimentArguments& arguments) {
   command
       .add_option("--jobs", arguments.jobs,
                   "runs at a time (default: on a GPU three of small batches or two of large ones, else one)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
 }
 
 RunnerOptions runner_options(const ExperimentArguments& arguments) {

@@ -2,6 +2,7 @@
 #include "covnoise/core/progress.h"
 #include "covnoise/experiment/sweep.h"
 #include "experiment_options.h"
+#include "number_checks.h"
 #include "study_output.h"
 
 #include <memory>
@@ -43,7 +44,7 @@ void add_sweep_command(CLI::App& app) {
                    "'key=value,... key=value,...': a grid of its own; may be repeated, each is varied by --vary too")
       ->allow_extra_args(false);
   command->add_option("--random", arguments->sweep.random, "N random settings; key=log:from:to draws from a range")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least_zero());
   command->add_option("--random-seed", arguments->sweep.seed, "of the random settings")->capture_default_str();
   command->add_option("--device", arguments->device, "short for --set run.device=...");
   command->add_flag("--collect", arguments->collect, "train nothing: rank what is there");

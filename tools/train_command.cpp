@@ -11,6 +11,7 @@
 #include "covnoise/train/trainer.h"
 #include "experiment_options.h"
 #include "interrupt.h"
+#include "number_checks.h"
 
 #include <fmt/format.h>
 
@@ -196,7 +197,7 @@ void add_train_command(CLI::App& app) {
   command
       ->add_option("--timeout", arguments->timeout,
                    "of several processes: seconds to wait for each other, at the start and in a step (default 600)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command->add_flag("--dry-run", arguments->dry_run, "print the resolved configuration and stop");
   command->add_flag("--help-keys", arguments->help_keys, "list every key with its default and meaning");
   command->add_flag("--quiet", arguments->quiet, "print the result alone");
