@@ -171,7 +171,7 @@ Outcome reproduce(const std::string& name, const Options& options) {
   const Context context{item, options, folder, read_cells(item, options)};
   Result result = item.make(context);
   if (result.nothing && fs::exists(path)) {
-    result.notes = {fmt::format("No network to look into; {} stays as it is.", path.string())};
+    result.notes = {fmt::format("No run to make it from; {} stays as it is.", path.string())};
     return {result_text(item, result), {path}, failures};
   }
   add_notes(context, result);

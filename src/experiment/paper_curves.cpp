@@ -133,6 +133,8 @@ Result make_fig3(const Context& context) {
                   "without numbers.",
                   context.cells.front().runs.front().spec.config.train.lr,
                   context.cells.front().runs.front().spec.config.train.momentum)};
+  result.nothing = std::all_of(curves.begin(), curves.end(), [](const Curve& curve) { return curve.seeds() == 0; });
+  if (result.nothing) return result;
   CsvTable csv({"regime", "update", "error", "deviation", "seeds"});
   for (const auto& curve : curves) {
     Json points = Json::array();

@@ -31,7 +31,7 @@ struct Result {
   Json numbers = Json::object();             ///< the same for programs
   std::vector<std::string> figures;          ///< names of SVG files in the item's folder
   std::vector<std::filesystem::path> paths;  ///< of all that was written
-  bool nothing = false;                      ///< there is no network to look into
+  bool nothing = false;                      ///< no run has the weights or steps that it is made from
 };
 
 /// What an item is made from.

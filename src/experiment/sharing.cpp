@@ -1,11 +1,13 @@
 #include "experiment/sharing.h"
 
+#include <c10/core/Device.h>
+
 #include <algorithm>
 
 namespace covnoise {
 namespace {
 
-bool on_gpu(const Config& config) { return config.run.device == "cuda"; }
+bool on_gpu(const Config& config) { return at::Device(config.run.device).is_cuda(); }
 
 /// One that leaves most of a GPU idle.
 bool small(const Config& config) { return config.train.batch < 1024; }

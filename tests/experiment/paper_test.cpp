@@ -121,6 +121,11 @@ TEST_F(PaperTest, Figure3SaysWhatTheSeedsDo) {
   EXPECT_EQ(rows[0].get<std::vector<std::string>>(),
             (std::vector<std::string>{"sb", "2", "-", "-", "-", "15.00 +- 7.07", ""}));
   EXPECT_EQ(rows[1][6], "not run");
+  const auto curves = read_file(results() / "fig3" / "fig3.csv");
+  remove_tree(folder_.path() / "paper" / "runs");
+  EXPECT_THAT(reproduce("fig3", o).table, HasSubstr("stays as it is"));  // records have no steps
+  EXPECT_EQ(json("fig3")["tables"][0]["rows"].dump(), rows.dump());
+  EXPECT_EQ(read_file(results() / "fig3" / "fig3.csv"), curves);
 }
 
 /// Mean and spread over the seeds that are there, the paper's number beside it, and what is missing.

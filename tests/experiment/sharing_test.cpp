@@ -15,6 +15,7 @@ Config run_of(const char* device, std::int64_t batch) {
 TEST(Sharing, AGpuHasRoomForThreeSmallBatchesOrTwoLargeOnes) {
   EXPECT_EQ(side_by_side(run_of("cuda", 128), 0), 3);
   EXPECT_EQ(side_by_side(run_of("cuda", 4096), 0), 2);
+  EXPECT_EQ(side_by_side(run_of("cuda:1", 4096), 0), 2);
   EXPECT_EQ(side_by_side(run_of("cpu", 128), 0), 1);
   EXPECT_EQ(side_by_side(run_of("cpu", 128), 5), 5);
 }
