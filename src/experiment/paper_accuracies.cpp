@@ -46,13 +46,13 @@ const Cell& find_cell(const Context& context, const Row& row, const std::string&
   return *found;
 }
 
-/// a - b in points, with the spread that independent runs give, and the paper's.
+/// a - b in points, with the spread that independent runs give where both have more than one, and the paper's.
 std::string difference_text(const Context& context, const Row& row, const std::string& a, const std::string& b) {
   const auto x = over_finished(find_cell(context, row, a), &RunSummary::test_accuracy),
              y = over_finished(find_cell(context, row, b), &RunSummary::test_accuracy);
-  const double paper = row.number(a) - row.number(b), deviation = std::hypot(x.deviation, y.deviation);
+  const double paper = row.number(a) - row.number(b);
   std::string text = x.count == 0 || y.count == 0 ? "-" : fmt::format("{:+.2f}", 100 * (x.mean - y.mean));
-  if (deviation > 0) text += fmt::format(" +- {:.2f}", 100 * deviation);
+  if (x.count > 1 && y.count > 1) text += fmt::format(" +- {:.2f}", 100 * std::hypot(x.deviation, y.deviation));
   return text + (std::isfinite(paper) ? fmt::format(" (paper {:+.2f})", paper) : "");
 }
 

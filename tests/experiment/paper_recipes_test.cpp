@@ -77,15 +77,16 @@ TEST(PaperRecipes, KeepTheirWarmUpInAShortRun) {
 }
 
 /// Where the search found no better one: for the large batch of ResNet44 it did.
+/// But for those that a search has replaced: lb of cifar10-resnet44, and cifar10-vgg16.
 TEST(PaperRecipes, TheRatesThatThePaperGivesAreItsOwn) {
   const auto rate = [](const std::string& row, const std::string& regime) {
     const auto recipe = find_recipe(row, "");
     return load_recipe(recipe.text, recipe.name, {"regime=" + regime}).train.lr;
   };
   EXPECT_EQ(rate("cifar100-resnet44x2", "lb"), 3.2);
-  for (const char* row : {"cifar10-resnet44", "cifar100-resnet44x2", "cifar10-vgg16", "cifar100-vgg16"})
+  EXPECT_EQ(rate("cifar100-vgg16", "lb"), 1.6);
+  for (const char* row : {"cifar10-resnet44", "cifar100-resnet44x2", "cifar100-vgg16"})
     EXPECT_EQ(rate(row, "lb-diag"), 1.6) << row;
-  for (const char* row : {"cifar10-vgg16", "cifar100-vgg16"}) EXPECT_EQ(rate(row, "lb"), 1.6) << row;
 }
 
 TEST(PaperRecipes, AnOwnFolderTakesTheirPlace) {

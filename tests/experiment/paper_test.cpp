@@ -146,6 +146,7 @@ TEST_F(PaperTest, TablesSayWhatIsThereAndWhatIsNot) {
   pretend(runs[2], 3, 0.9, 0.9,
           R"({"kind":"diverged","step":9,"message":"nan"})"
           "\n");
+  pretend(runs[3], 50, 0.99, 0.98);
   reproduce("table2", o);
   const auto rows = json("table2")["tables"][0]["rows"];
   EXPECT_EQ(rows[0].get<std::vector<std::string>>(),
@@ -154,11 +155,13 @@ TEST_F(PaperTest, TablesSayWhatIsThereAndWhatIsNot) {
   EXPECT_EQ(rows[1][7], "seed 0 20 of 50 epochs, seed 1 not run");
   EXPECT_EQ(rows[1][2], "-");
   EXPECT_EQ(rows[2][7], "seed 0 diverged, seed 1 not run");
-  EXPECT_EQ(rows[3][7], "not run");
+  EXPECT_EQ(rows[3][7], "seed 1 not run");
+  EXPECT_EQ(rows[4][7], "not run");
   EXPECT_EQ(rows.size(), 46u);
   const auto differences = json("table2")["tables"][1];
   EXPECT_EQ(differences["header"][1], "lb-diag - lb");
   EXPECT_EQ(differences["rows"][0][1], "- (paper +0.15)");
+  EXPECT_EQ(differences["rows"][0][2], "+0.50 (paper +0.00)") << "lb-diag has one seed, so there is no spread";
   EXPECT_TRUE(fs::exists(results() / "runs/mnist-mlp/sb-s5/config.toml"));
   EXPECT_FALSE(fs::exists(results() / "runs/mnist-mlp/sb-s1"));
 }
