@@ -76,7 +76,7 @@ std::vector<Cell> read_cells(const Item& item, const Options& options) {
   const fs::path runs = options.runner.out / "runs", records = options.runner.out / "results" / "runs";
   const auto find = [&](const RunSpec& spec) {
     auto run = look_into(runs / spec.name, spec);
-    if (options.train || run.state != State::kMissing) return run;
+    if (run.state != State::kMissing) return run;
     run = look_into(records / spec.name, spec);
     run.records_only = true;
     return run;
@@ -85,7 +85,7 @@ std::vector<Cell> read_cells(const Item& item, const Options& options) {
   for (const auto& row : item.rows) {
     for (const auto& regime : item.regimes_of(row)) {
       auto seeds = seeds_there(runs / row.recipe, regime);
-      if (!options.train) seeds.merge(seeds_there(records / row.recipe, regime));
+      seeds.merge(seeds_there(records / row.recipe, regime));
       seeds.insert(asked.begin(), asked.end());
       Cell cell{row, regime, {}};
       for (const auto seed : seeds) cell.runs.push_back(find(spec_of(row, regime, seed, options)));

@@ -48,8 +48,7 @@ RunSpec spec_of(const Row& row, const std::string& regime, std::uint64_t seed, c
 /// What there is of a run below `out`/runs.
 Trained look_up(const RunSpec& spec, const std::filesystem::path& out);
 
-/// All cells of the item, row by row. Where nothing is to be trained, what `out`/results/runs keeps of a run stands in
-/// for the run.
+/// All cells of the item, row by row. Where a run is not there, what `out`/results/runs keeps of it stands in for it.
 std::vector<Cell> read_cells(const Item& item, const Options& options);
 
 /// "finished", "not run", "diverged", "3 of 50 epochs", "of another configuration".

@@ -197,6 +197,12 @@ TEST_F(PaperTest, RecordsStandInForRunsThatAreGone) {
   reproduce("table2", o);
   EXPECT_EQ(json("table2").at("tables").dump(2), before);
   EXPECT_TRUE(fs::exists(results() / "runs" / "cifar10-resnet44" / "lb-s0" / "metrics.jsonl"));
+  auto other_row = o;
+  other_row.train = true;
+  other_row.rows = {"mnist-mlp"};
+  other_row.runner.program = "/bin/false";
+  EXPECT_FALSE(reproduce("table2", other_row).failures.empty());
+  EXPECT_EQ(json("table2").at("tables").dump(2), before) << "training another row keeps this one";
   EXPECT_THAT(reproduce("fig2", o).table, HasSubstr("Nothing to show yet"));
   const auto kept = results() / "fig2" / "fig2.json";
   write_file_synced(kept, "{}");
