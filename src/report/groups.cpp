@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -40,15 +41,27 @@ Family family_of(const Config& config) {
   return {config.model, config.data.name, regime_rank(config.regime), config.regime};
 }
 
-/// The regime, then each key in which the groups of the family differ.
-std::string label_of(const std::string& regime, const Values& own, const std::vector<Values>& family) {
-  std::string label = regime;
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    const bool differs = std::any_of(family.begin(), family.end(),
-                                     [&](const Values& other) { return other[i].second != own[i].second; });
-    if (differs) label += fmt::format(", {} {}", own[i].first, own[i].second);
+/// Whether these keys tell the groups of a family apart.
+bool tell_apart(const std::vector<std::size_t>& keys, const std::vector<Values>& family) {
+  std::set<std::vector<std::string>> seen;
+  for (const auto& values : family) {
+    std::vector<std::string> own;
+    for (const std::size_t key : keys) own.push_back(values[key].second);
+    seen.insert(std::move(own));
   }
-  return label;
+  return seen.size() == family.size();
+}
+
+/// No more keys than it takes to tell the groups of a family apart, the first ones where others would do as well.
+std::vector<std::size_t> telling_keys(const std::vector<Values>& family) {
+  std::vector<std::size_t> keys(family.front().size());
+  std::iota(keys.begin(), keys.end(), std::size_t{0});
+  for (std::size_t i = keys.size(); i-- > 0;) {
+    auto fewer = keys;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    if (tell_apart(fewer, family)) keys = std::move(fewer);
+  }
+  return keys;
 }
 
 }  // namespace
@@ -71,10 +84,13 @@ std::vector<Group> group_runs(const std::vector<Run>& runs) {
   for (auto& [family, members] : families) {
     std::vector<Values> all;
     for (const auto& member : members) all.push_back(member.first);
+    const auto keys = telling_keys(all);
     for (auto& [values, indices] : members) {
       std::stable_sort(indices.begin(), indices.end(),
                        [&](std::size_t a, std::size_t b) { return runs[a].config.seed < runs[b].config.seed; });
-      groups.push_back({label_of(std::get<3>(family), values, all), indices});
+      std::string label = std::get<3>(family);
+      for (const std::size_t key : keys) label += fmt::format(", {} {}", values[key].first, values[key].second);
+      groups.push_back({label, indices});
     }
   }
   return groups;

@@ -64,13 +64,23 @@ TEST_F(Collect, GroupsRunsThatDifferInTheirSeed) {
   EXPECT_THAT(report.groups[1].runs, ElementsAre(2));
 }
 
-TEST_F(Collect, LabelsSayWhatElseDiffersWithinARegime) {
+TEST_F(Collect, LabelsSayWhatTellsTheGroupsOfARegimeApart) {
   make("a", run_config("lb", 0));
   Config other = run_config("lb", 0);
   other.train.lr = 0.25;
   make("b", other);
   make("c", run_config("sb", 0));
   EXPECT_THAT(labels(collect({folder_.path()})), ElementsAre("sb", "lb, train.lr 0.0", "lb, train.lr 0.25"));
+  other.train.lr = 0.5;
+  other.train.momentum = other.noise.match_momentum = 0.25;
+  make("d", other);
+  EXPECT_THAT(labels(collect({folder_.path()})),
+              ElementsAre("sb", "lb, train.lr 0.0", "lb, train.lr 0.25", "lb, train.lr 0.5"));
+  other.train.lr = 0.25;
+  make("e", other);
+  EXPECT_THAT(labels(collect({folder_.path()})),
+              ElementsAre("sb", "lb, train.lr 0.0, train.momentum 0.9", "lb, train.lr 0.25, train.momentum 0.25",
+                          "lb, train.lr 0.25, train.momentum 0.9", "lb, train.lr 0.5, train.momentum 0.25"));
 }
 
 TEST_F(Collect, ReadsColumnsWithWhatIsAbsentAndWhatIsNotFinite) {

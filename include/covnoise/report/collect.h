@@ -23,7 +23,7 @@ struct Run {
 };
 
 /// Runs whose configurations differ in the seed alone, and in what does not change the training. The label is the
-/// regime and whatever else tells the group from others of its model, data and regime.
+/// regime and no more keys than tell the group from others of its model, data and regime.
 struct Group {
   std::string label;
   std::vector<std::size_t> runs;  ///< indices, by seed
