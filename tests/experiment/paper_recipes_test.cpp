@@ -76,8 +76,7 @@ TEST(PaperRecipes, KeepTheirWarmUpInAShortRun) {
   EXPECT_EQ(config.noise.stop_after, 0.25);
 }
 
-/// Where the search found no better one: for the large batch of ResNet44 it did.
-/// But for those that a search has replaced: lb of cifar10-resnet44, and cifar10-vgg16.
+/// Where the search found no better one: for lb of cifar10-resnet44 and for cifar10-vgg16 it did.
 TEST(PaperRecipes, TheRatesThatThePaperGivesAreItsOwn) {
   const auto rate = [](const std::string& row, const std::string& regime) {
     const auto recipe = find_recipe(row, "");
