@@ -5,6 +5,7 @@
 #include "number_checks.h"
 #include "study_output.h"
 
+#include <cstdio>
 #include <memory>
 
 namespace covnoise {
@@ -13,7 +14,7 @@ namespace {
 struct SweepArguments {
   SweepOptions sweep;
   std::string recipe, device;
-  bool collect = false;
+  bool plan = false, collect = false;
   ExperimentArguments experiment;
 };
 
@@ -22,6 +23,10 @@ void run_sweep_command(SweepArguments& arguments) {
   if (!arguments.device.empty()) arguments.sweep.set.push_back("run.device=" + arguments.device);
   const auto points = sweep_points(arguments.sweep);
   const auto runner = runner_options(arguments.experiment);
+  if (arguments.plan) {
+    std::printf("%s", sweep_plan(points, runner.out).c_str());
+    return;
+  }
   const auto result = arguments.collect ? collect_sweep(points, runner.out) : run_sweep(points, runner);
   print_study(sweep_table(result.outcomes), save_sweep(result.outcomes, runner.out));
   refuse_failures(result.failures, runner.say);
@@ -47,6 +52,7 @@ void add_sweep_command(CLI::App& app) {
       ->check(at_least_zero());
   command->add_option("--random-seed", arguments->sweep.seed, "of the random settings")->capture_default_str();
   command->add_option("--device", arguments->device, "short for --set run.device=...");
+  command->add_flag("--plan,--dry-run", arguments->plan, "list the runs and stop");
   command->add_flag("--collect", arguments->collect, "train nothing: rank what is there");
   arguments->experiment.out = "runs/sweep";
   add_experiment_options(*command, arguments->experiment);

@@ -5,6 +5,7 @@
 #include "covnoise/train/metrics.h"
 #include "covnoise/train/run_folder.h"
 #include "experiment/paper_result.h"
+#include "experiment/plan.h"
 #include "experiment/software.h"
 
 #include <fmt/format.h>
@@ -59,7 +60,7 @@ void keep_run(const Trained& run, const fs::path& folder) {
   }
   write_file_synced(RunFolder{folder}.metrics(), lines);
   write_file_synced(RunFolder{folder}.config(), read_file(RunFolder{run.folder}.config()));
-  for (const char* file : {kSoftwareFile, kEigenvalueFile})
+  for (const char* file : {kSoftwareFile, kEigenvalueFile, kErrorFile})
     if (fs::exists(run.folder / file)) write_file_synced(folder / file, read_file(run.folder / file));
 }
 
@@ -144,20 +145,10 @@ std::vector<RunSpec> planned_runs(const std::string& name, const Options& option
 }
 
 std::string plan_table(const std::string& name, const Options& options) {
-  Table table{"", {"run", "batch", "epochs", "rate", "weight decay", "state"}, {}};
-  for (const auto& spec : planned_runs(name, options)) {
-    const auto& train = spec.config.train;
-    std::string batch = fmt::to_string(train.batch), rate = fmt::format("{:g}", train.lr);
-    for (const auto& change : train.batch_schedule) {
-      batch += fmt::format(", then {}", change.batch);
-      rate += fmt::format(", then {:g}", change.lr);
-    }
-    table.rows.push_back({spec.name, batch, fmt::to_string(train.epochs), rate, fmt::format("{:g}", train.weight_decay),
-                          state_text(look_up(spec, options.runner.out))});
-  }
   const Item item = find_item(name, options.quick);
-  if (table.rows.empty()) return fmt::format("{}: no training, computed at once\n", item.title);
-  return fmt::format("{}: {} runs\n{}", item.title, table.rows.size(), table.to_text());
+  const auto specs = planned_runs(name, options);
+  if (specs.empty()) return fmt::format("{}: no training, computed at once\n", item.title);
+  return fmt::format("{}: {}", item.title, plan_text(specs, options.runner.out));
 }
 
 Outcome reproduce(const std::string& name, const Options& options) {

@@ -18,6 +18,8 @@ enum class State {
 
 /// In the run's folder: an interrupted command does not compute it again.
 constexpr const char* kEigenvalueFile = "largest-eigenvalue.json";
+/// In the run's folder: figure 3's curve, what is kept of the single steps.
+constexpr const char* kErrorFile = "training-error.json";
 
 /// A run as its folder tells.
 struct Trained {

@@ -1,3 +1,4 @@
+#include "covnoise/core/file.h"
 #include "covnoise/train/metrics.h"
 #include "experiment/paper_result.h"
 #include "plot/study_files.h"
@@ -13,8 +14,8 @@ namespace {
 
 constexpr std::int64_t kPoints = 50;  // of a curve
 
-/// Training error over updates, each point the mean over the logged steps of its part of the curve.
-std::vector<double> error_curve(const Trained& run, std::int64_t updates) {
+/// Training error over updates, each point the mean over the logged steps of its part of the curve; NaN without any.
+std::vector<double> errors_of_steps(const Trained& run, std::int64_t updates) {
   std::vector<double> sums(kPoints), counts(kPoints);
   for (const auto& record : read_metrics(run.folder)) {
     if (record.value("kind", "") != "step") continue;
@@ -27,6 +28,32 @@ std::vector<double> error_curve(const Trained& run, std::int64_t updates) {
   }
   for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = counts[i] > 0 ? sums[i] / counts[i] : NAN;
   return sums;
+}
+
+void keep_errors(const std::filesystem::path& path, const std::vector<double>& errors, std::int64_t updates) {
+  write_file_synced(path, Json{{"updates", updates}, {"errors", errors}}.dump() + "\n");  // NaN becomes null
+}
+
+/// Empty where there are none, or others than asked for.
+std::vector<double> kept_errors(const std::filesystem::path& path, std::int64_t updates) {
+  if (!std::filesystem::exists(path)) return {};
+  const auto json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("updates", Json()) != updates) return {};
+  std::vector<double> errors;
+  for (const auto& error : json.value("errors", Json::array())) {
+    errors.push_back(error.is_number() ? error.get<double>() : NAN);
+  }
+  return errors.size() == static_cast<std::size_t>(kPoints) ? errors : std::vector<double>{};
+}
+
+/// The curve of a run, from its steps or from what is kept of them; empty where neither is there.
+std::vector<double> error_curve(const Trained& run, std::int64_t updates) {
+  if (run.state == State::kMissing || run.state == State::kOther) return {};
+  const auto path = run.folder / kErrorFile;
+  if (run.records_only) return kept_errors(path, updates);
+  auto errors = errors_of_steps(run, updates);
+  keep_errors(path, errors, updates);
+  return errors;
 }
 
 /// The curves of one regime, of all seeds that have begun.
@@ -53,7 +80,7 @@ struct Curve {
 Curve curve_of(const Cell& cell, std::int64_t updates) {
   Curve curve{cell.regime, {}, {}};
   for (const auto& run : cell.runs) {
-    if (run.whole()) curve.errors.push_back(error_curve(run, updates));
+    if (auto errors = error_curve(run, updates); !errors.empty()) curve.errors.push_back(std::move(errors));
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(kPoints); ++i) curve.points.push_back(curve.around(i, i + 1));
   return curve;

@@ -2,6 +2,7 @@
 
 #include "covnoise/core/spread.h"
 #include "experiment/paper_result.h"
+#include "experiment/plan.h"
 #include "plot/study_files.h"
 
 #include <fmt/format.h>
@@ -88,6 +89,10 @@ std::string remark(const SweepOutcome& outcome) {
 }
 
 }  // namespace
+
+std::string sweep_plan(const std::vector<SweepPoint>& points, const std::filesystem::path& out) {
+  return plan_text(specs_of(points), out);
+}
 
 SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options) {
   return ranked(points, run_all(specs_of(points), options));

@@ -123,9 +123,17 @@ TEST_F(PaperTest, Figure3SaysWhatTheSeedsDo) {
   EXPECT_EQ(rows[1][6], "not run");
   const auto curves = read_file(results() / "fig3" / "fig3.csv");
   remove_tree(folder_.path() / "paper" / "runs");
-  EXPECT_THAT(reproduce("fig3", o).table, HasSubstr("stays as it is"));  // records have no steps
+  reproduce("fig3", o);  // from what is kept of the runs
   EXPECT_EQ(json("fig3")["tables"][0]["rows"].dump(), rows.dump());
   EXPECT_EQ(read_file(results() / "fig3" / "fig3.csv"), curves);
+  pretend(runs[1], 21, 0.9, 0.9, step(0.7));
+  reproduce("fig3", o);  // another regime, trained later, takes its place beside them
+  EXPECT_EQ(json("fig3")["tables"][0]["rows"][0].dump(), rows[0].dump());
+  EXPECT_EQ(json("fig3")["tables"][0]["rows"][1][5], "30.00");
+  for (const auto& run : runs) fs::remove(results() / "runs" / run.name / "training-error.json");
+  remove_tree(folder_.path() / "paper" / "runs");
+  EXPECT_THAT(reproduce("fig3", o).table, HasSubstr("stays as it is"));  // no curve is left
+  EXPECT_EQ(json("fig3")["tables"][0]["rows"][0].dump(), rows[0].dump());
 }
 
 /// Mean and spread over the seeds that are there, the paper's number beside it, and what is missing.

@@ -106,6 +106,7 @@ TEST_F(RunnerTest, RanksAndDoesNotRepeat) {
   sweep.vary = {"train.lr=1e20,0.05"};
   auto run = options();
   run.jobs = 2;
+  EXPECT_THAT(sweep_plan(sweep_points(sweep), run.out), AllOf(HasSubstr("2 runs\n"), HasSubstr("not run")));
   const auto outcomes = run_sweep(sweep_points(sweep), run).outcomes;
   ASSERT_EQ(outcomes.size(), 2u);
   EXPECT_EQ(outcomes[0].point.values[0].second, "0.05");
@@ -117,6 +118,7 @@ TEST_F(RunnerTest, RanksAndDoesNotRepeat) {
   run_sweep(sweep_points(sweep), run);
   EXPECT_EQ(collect_sweep(sweep_points(sweep), run.out).outcomes[0].accuracy, outcomes[0].accuracy);
   EXPECT_THAT(said_, HasSubstr("2 of 2 runs were there already"));
+  EXPECT_THAT(sweep_plan(sweep_points(sweep), run.out), AllOf(HasSubstr("finished"), HasSubstr("diverged")));
 }
 
 TEST_F(RunnerTest, AnInterruptedSweepGoesOn) {

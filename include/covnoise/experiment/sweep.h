@@ -44,6 +44,9 @@ struct SweepResult {
   std::vector<std::string> failures;  ///< a line for each run that failed
 };
 
+/// The runs of a sweep for people, with what there is of each below `out`.
+std::string sweep_plan(const std::vector<SweepPoint>& points, const std::filesystem::path& out);
+
 SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options);
 /// Of the runs below `out` that are there, without training any.
 SweepResult collect_sweep(const std::vector<SweepPoint>& points, const std::filesystem::path& out);
