@@ -106,11 +106,13 @@ std::string sweep_table(const std::vector<SweepOutcome>& outcomes) {
   const bool honest = held_out(outcomes.front());
   const auto keys = keys_of(outcomes);
   paper::Table table{"", keys, {}};
-  table.header.insert(table.header.end(), {honest ? "held out [%]" : "test [%]", "test [%]", "remarks"});
+  if (honest) table.header.emplace_back("held out [%]");
+  table.header.insert(table.header.end(), {"test [%]", "remarks"});
   for (const auto& outcome : outcomes) {
     auto cells = cells_of(outcome.point, keys);
-    cells.insert(cells.end(), {percent_text({outcome.accuracy, outcome.deviation, outcome.ended}),
-                               percent_text({outcome.test_accuracy, 0, outcome.ended}), remark(outcome)});
+    cells.push_back(percent_text({outcome.accuracy, outcome.deviation, outcome.ended}));
+    if (honest) cells.push_back(percent_text({outcome.test_accuracy, 0, outcome.ended}));
+    cells.push_back(remark(outcome));
     table.rows.push_back(cells);
   }
   return table.to_text() +

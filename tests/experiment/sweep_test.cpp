@@ -73,6 +73,23 @@ TEST(SweepPoints, AreThoseOfSeveralGrids) {
   EXPECT_THAT(sweep_table(outcomes), HasSubstr("regime   train.lr  train.momentum  noise.stop_after"));
 }
 
+/// Judged by what is held out, with the test set beside it; by the test set alone, which is then said once.
+TEST(SweepTable, SaysWhichSplitJudged) {
+  auto options = tiny();
+  options.vary = {"train.lr=0.1"};
+  std::vector<SweepOutcome> outcomes(1);
+  outcomes[0].point = sweep_points(options).front();
+  outcomes[0].ended = 1;
+  outcomes[0].accuracy = outcomes[0].test_accuracy = 0.75;
+  EXPECT_THAT(sweep_table(outcomes),
+              HasSubstr("train.lr  test [%]  remarks\n0.1       75.00\n\nJudged by the test set"));
+  options.set.emplace_back("data.holdout=50");
+  outcomes[0].point = sweep_points(options).front();
+  outcomes[0].accuracy = 0.5;
+  EXPECT_THAT(sweep_table(outcomes),
+              HasSubstr("train.lr  held out [%]  test [%]  remarks\n0.1       50.00         75.00"));
+}
+
 TEST(SweepPoints, RefuseWhatMakesNoSense) {
   const auto refuse = [](std::vector<std::string> vary) {
     auto options = tiny();
