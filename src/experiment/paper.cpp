@@ -43,11 +43,9 @@ void check_choice(const Item& item, const Options& options) {
 
 /// Results of the other size would be replaced by these.
 void refuse_other_size(const fs::path& path, bool quick) {
-  if (!fs::exists(path)) return;
-  const auto json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  const bool other = json.is_object() && json.value("quick", quick) != quick;
-  require(!other, fmt::format("{} holds results {} --quick; choose another --out", path.parent_path().string(),
-                              quick ? "without" : "with"));
+  require(kept_json(path).value("quick", quick) == quick,
+          fmt::format("{} holds results {} --quick; choose another --out", path.parent_path().string(),
+                      quick ? "without" : "with"));
 }
 
 /// The part of a run that belongs into a repository: no weights, no single steps.
@@ -66,9 +64,7 @@ void keep_run(const Trained& run, const fs::path& folder) {
 
 Json run_json(const Trained& run) {
   Json json{{"name", run.spec.name}, {"state", state_text(run)}, {"epochs", run.summary.epoch}};
-  if (fs::exists(run.folder / kSoftwareFile)) {
-    json["software"] = Json::parse(read_file(run.folder / kSoftwareFile), nullptr, /*allow_exceptions=*/false);
-  }
+  if (auto software = kept_json(run.folder / kSoftwareFile); !software.empty()) json["software"] = std::move(software);
   return json;
 }
 

@@ -29,8 +29,10 @@ struct Trained {
   RunSummary summary;         ///< of kUnfinished, kFinished and kDiverged
   bool records_only = false;  ///< what results/ keeps of a run: no weights, no single steps
 
+  /// Whether the folder is this run's, or what is kept of it.
+  bool there() const { return state != State::kMissing && state != State::kOther; }
   /// Whether the folder is the run's own, with its weights and steps.
-  bool whole() const { return !records_only && state != State::kMissing && state != State::kOther; }
+  bool whole() const { return there() && !records_only; }
 };
 
 /// One regime of one row, with every seed that was asked for or is there.

@@ -30,29 +30,24 @@ std::vector<double> errors_of_steps(const Trained& run, std::int64_t updates) {
   return sums;
 }
 
-void keep_errors(const std::filesystem::path& path, const std::vector<double>& errors, std::int64_t updates) {
-  write_file_synced(path, Json{{"updates", updates}, {"errors", errors}}.dump() + "\n");  // NaN becomes null
-}
-
 /// Empty where there are none, or others than asked for.
 std::vector<double> kept_errors(const std::filesystem::path& path, std::int64_t updates) {
-  if (!std::filesystem::exists(path)) return {};
-  const auto json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || json.value("updates", Json()) != updates) return {};
+  const auto json = kept_json(path);
+  if (json.value("updates", Json()) != updates) return {};
   std::vector<double> errors;
   for (const auto& error : json.value("errors", Json::array())) {
-    errors.push_back(error.is_number() ? error.get<double>() : NAN);
+    errors.push_back(error.is_number() ? error.get<double>() : NAN);  // null stands for NaN
   }
   return errors.size() == static_cast<std::size_t>(kPoints) ? errors : std::vector<double>{};
 }
 
 /// The curve of a run, from its steps or from what is kept of them; empty where neither is there.
 std::vector<double> error_curve(const Trained& run, std::int64_t updates) {
-  if (run.state == State::kMissing || run.state == State::kOther) return {};
+  if (!run.there()) return {};
   const auto path = run.folder / kErrorFile;
   if (run.records_only) return kept_errors(path, updates);
   auto errors = errors_of_steps(run, updates);
-  keep_errors(path, errors, updates);
+  write_file_synced(path, Json{{"updates", updates}, {"errors", errors}}.dump() + "\n");
   return errors;
 }
 

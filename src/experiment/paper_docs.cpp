@@ -1,4 +1,3 @@
-#include "covnoise/core/file.h"
 #include "covnoise/experiment/paper.h"
 #include "experiment/paper_result.h"
 
@@ -8,8 +7,8 @@ namespace covnoise::paper {
 namespace {
 
 Json read_item(const std::filesystem::path& path) {
-  auto json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  require(json.is_object() && json.contains("tables") && json.contains("notes") && json.contains("figures"),
+  auto json = kept_json(path);
+  require(json.contains("tables") && json.contains("notes") && json.contains("figures"),
           fmt::format("{} is not what covnoise paper writes; make it again", path.string()));
   return json;
 }

@@ -54,12 +54,9 @@ Eigenvalue eigenvalue_of(const Context& context, const Trained& run, ProgressBar
   stop_if_asked(context.options);
   const auto options = hessian_options(context);
   const auto path = run.folder / kEigenvalueFile;
-  if (std::filesystem::exists(path)) {
-    const auto json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-    if (json.is_object() && json.value("of", Json()) == question(run, options)) {
-      return {json.at("value").get<double>(), json.at("residual").get<double>(), json.at("temperature").get<double>(),
-              json.at("converged").get<bool>(), ""};
-    }
+  if (const auto json = kept_json(path); json.value("of", Json()) == question(run, options)) {
+    return {json.at("value").get<double>(), json.at("residual").get<double>(), json.at("temperature").get<double>(),
+            json.at("converged").get<bool>(), ""};
   }
   Eigenvalue e = computed(context, run, options, bar);
   write_file_synced(path, Json{{"of", question(run, options)},

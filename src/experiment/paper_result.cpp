@@ -78,6 +78,12 @@ void adopt(Result& result, const Context& context, const std::vector<std::filesy
   }
 }
 
+Json kept_json(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return Json::object();
+  auto json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : Json::object();
+}
+
 std::string number_text(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
 }

@@ -31,7 +31,7 @@ struct Result {
   Json numbers = Json::object();             ///< the same for programs
   std::vector<std::string> figures;          ///< names of SVG files in the item's folder
   std::vector<std::filesystem::path> paths;  ///< of all that was written
-  bool nothing = false;                      ///< no run has the weights or steps that it is made from
+  bool nothing = false;                      ///< no run has what it is made from
 };
 
 /// What an item is made from.
@@ -48,6 +48,9 @@ void stop_if_asked(const Options& options);
 /// Adds what a study wrote to the result; files of these stems, but for JSON, get the item's name.
 void adopt(Result& result, const Context& context, const std::vector<std::filesystem::path>& paths,
            const std::vector<std::string>& stems = {});
+
+/// The JSON object that a file holds; an empty one where there is no file, or no object in it.
+Json kept_json(const std::filesystem::path& path);
 
 /// A number in a cell: "-" where it is not finite.
 std::string number_text(double value, int digits = 2);
