@@ -12,6 +12,7 @@ using plot::Line;
 using plot::Marker;
 using plot::Panel;
 using plot::Scale;
+using Json = nlohmann::ordered_json;
 using Norm = Measured FrobeniusPoint::*;
 
 /// A line with the standard error as its band.
@@ -64,27 +65,46 @@ CsvTable frobenius_csv(const FrobeniusStudy& study) {
   return table;
 }
 
-nlohmann::ordered_json frobenius_json(const FrobeniusStudy& study) {
-  nlohmann::ordered_json json{{"model", study.model},
-                              {"data", study.data},
-                              {"regime", study.regime},
-                              {"mode", study.options.training_mode ? "train" : "eval"},
-                              {"examples", study.options.examples},
-                              {"batches", study.options.batches},
-                              {"seed", study.options.seed}};
-  for (const auto& p : study.points) {
-    json["points"].push_back({{"step", p.step},
-                              {"full", p.full.value},
-                              {"diagonal", p.diagonal.value},
-                              {"full_unbiased", p.full_unbiased.value},
-                              {"diagonal_unbiased", p.diagonal_unbiased.value}});
-  }
-  return json;
-}
-
 std::string norm_text(const Measured& m) { return fmt::format("{:.4g} +- {:.2g}", m.value, m.error); }
 
 }  // namespace
+
+void to_json(Json& json, const FrobeniusStudy& study) {
+  json = {{"model", study.model},
+          {"data", study.data},
+          {"regime", study.regime},
+          {"mode", study.options.training_mode ? "train" : "eval"},
+          {"examples", study.options.examples},
+          {"batches", study.options.batches},
+          {"seed", study.options.seed},
+          {"points", Json::array()}};
+  for (const auto& p : study.points) {
+    json["points"].push_back({{"step", p.step},
+                              {"full", p.full},
+                              {"diagonal", p.diagonal},
+                              {"full_unbiased", p.full_unbiased},
+                              {"diagonal_unbiased", p.diagonal_unbiased}});
+  }
+}
+
+void from_json(const Json& json, FrobeniusStudy& study) {
+  study = {};
+  json.at("model").get_to(study.model);
+  json.at("data").get_to(study.data);
+  json.at("regime").get_to(study.regime);
+  study.options.training_mode = json.at("mode") == "train";
+  json.at("examples").get_to(study.options.examples);
+  json.at("batches").get_to(study.options.batches);
+  json.at("seed").get_to(study.options.seed);
+  for (const auto& point : json.at("points")) {
+    auto& p = study.points.emplace_back();
+    point.at("step").get_to(p.step);
+    point.at("full").get_to(p.full);
+    point.at("diagonal").get_to(p.diagonal);
+    point.at("full_unbiased").get_to(p.full_unbiased);
+    point.at("diagonal_unbiased").get_to(p.diagonal_unbiased);
+  }
+}
 
 std::string frobenius_table(const FrobeniusStudy& study) {
   std::string text = fmt::format("{} on {}, {}: Frobenius norms, {} batches of {} examples\n\n", study.model,
@@ -102,7 +122,7 @@ std::string frobenius_table(const FrobeniusStudy& study) {
 std::vector<std::filesystem::path> save_study(const FrobeniusStudy& study, const std::filesystem::path& folder) {
   StudyFiles files(folder);
   files.add("frobenius", frobenius_csv(study));
-  files.add("frobenius", frobenius_json(study));
+  files.add("frobenius", Json(study));
   files.add("frobenius", frobenius_figure(study));
   return files.paths();
 }

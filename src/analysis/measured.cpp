@@ -21,4 +21,13 @@ Measured root(const Measured& a) {
   return {value, a.error / (2 * value)};
 }
 
+void to_json(nlohmann::ordered_json& json, const Measured& measured) {
+  json = {{"value", measured.value}, {"error", measured.error}};
+}
+
+void from_json(const nlohmann::ordered_json& json, Measured& measured) {
+  const auto number = [&](const char* key) { return json.at(key).is_null() ? NAN : json.at(key).get<double>(); };
+  measured = {number("value"), number("error")};
+}
+
 }  // namespace covnoise

@@ -85,24 +85,6 @@ CsvTable variance_csv(const VarianceStudy& study) {
   return table;
 }
 
-Json variance_json(const VarianceStudy& study) {
-  const auto& o = study.options;
-  Json json{
-      {"model", study.model},         {"data", study.data},   {"step", study.step}, {"small_batch", o.small_batch},
-      {"large_batch", o.large_batch}, {"samples", o.samples}, {"seed", o.seed}};
-  for (const auto& regime : study.regimes) {
-    const auto& all = regime.layers.back();
-    json["regimes"].push_back({{"regime", regime.regime},
-                               {"variance", all.variance.value},
-                               {"variance_error", all.variance.error},
-                               {"over_sb", all.over_sb.value},
-                               {"over_sb_error", all.over_sb.error},
-                               {"over_actual", all.over_actual.value},
-                               {"over_actual_error", all.over_actual.error}});
-  }
-  return json;
-}
-
 /// Smallest and largest of a quantity over the layers.
 std::string layer_range(const RegimeVariance& regime, Quantity quantity) {
   double low = INFINITY, high = -INFINITY;
@@ -118,6 +100,49 @@ std::string with_error(const Measured& m) {
 }
 
 }  // namespace
+
+void to_json(Json& json, const VarianceStudy& study) {
+  const auto& o = study.options;
+  json = {{"model", study.model},         {"data", study.data},   {"step", study.step}, {"small_batch", o.small_batch},
+          {"large_batch", o.large_batch}, {"samples", o.samples}, {"seed", o.seed},     {"regimes", Json::array()}};
+  for (const auto& regime : study.regimes) {
+    Json layers = Json::array();
+    for (const auto& l : regime.layers) {
+      layers.push_back({{"layer", l.layer},
+                        {"parameters", l.parameters},
+                        {"variance", l.variance},
+                        {"over_sb", l.over_sb},
+                        {"covariance", l.covariance},
+                        {"over_actual", l.over_actual}});
+    }
+    json["regimes"].push_back({{"regime", regime.regime}, {"batch", regime.batch}, {"layers", std::move(layers)}});
+  }
+}
+
+void from_json(const Json& json, VarianceStudy& study) {
+  study = {};
+  json.at("model").get_to(study.model);
+  json.at("data").get_to(study.data);
+  json.at("step").get_to(study.step);
+  json.at("small_batch").get_to(study.options.small_batch);
+  json.at("large_batch").get_to(study.options.large_batch);
+  json.at("samples").get_to(study.options.samples);
+  json.at("seed").get_to(study.options.seed);
+  for (const auto& regime : json.at("regimes")) {
+    auto& read = study.regimes.emplace_back();
+    regime.at("regime").get_to(read.regime);
+    regime.at("batch").get_to(read.batch);
+    for (const auto& layer : regime.at("layers")) {
+      auto& l = read.layers.emplace_back();
+      layer.at("layer").get_to(l.layer);
+      layer.at("parameters").get_to(l.parameters);
+      layer.at("variance").get_to(l.variance);
+      layer.at("over_sb").get_to(l.over_sb);
+      layer.at("covariance").get_to(l.covariance);
+      layer.at("over_actual").get_to(l.over_actual);
+    }
+  }
+}
 
 std::string variance_table(const VarianceStudy& study) {
   std::string text = fmt::format(
@@ -138,7 +163,7 @@ std::string variance_table(const VarianceStudy& study) {
 std::vector<std::filesystem::path> save_study(const VarianceStudy& study, const std::filesystem::path& folder) {
   StudyFiles files(folder);
   files.add("variance", variance_csv(study));
-  files.add("variance", variance_json(study));
+  files.add("variance", Json(study));
   files.add("variance", variance_figure(study));
   return files.paths();
 }

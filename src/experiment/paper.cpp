@@ -58,7 +58,7 @@ void keep_run(const Trained& run, const fs::path& folder) {
   }
   write_file_synced(RunFolder{folder}.metrics(), lines);
   write_file_synced(RunFolder{folder}.config(), read_file(RunFolder{run.folder}.config()));
-  for (const char* file : {kSoftwareFile, kEigenvalueFile, kErrorFile})
+  for (const char* file : {kSoftwareFile, kEigenvalueFile, kVarianceFile, kFrobeniusFile, kErrorFile})
     if (fs::exists(run.folder / file)) write_file_synced(folder / file, read_file(run.folder / file));
 }
 

@@ -18,6 +18,9 @@ enum class State {
 
 /// In the run's folder: an interrupted command does not compute it again.
 constexpr const char* kEigenvalueFile = "largest-eigenvalue.json";
+/// In the run's folder: what figures 2 and 5a found in its networks.
+constexpr const char* kVarianceFile = "gradient-variance.json";
+constexpr const char* kFrobeniusFile = "frobenius-norms.json";
 /// In the run's folder: figure 3's curve, what is kept of the single steps.
 constexpr const char* kErrorFile = "training-error.json";
 

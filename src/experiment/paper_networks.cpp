@@ -1,5 +1,6 @@
 #include "covnoise/analysis/frobenius.h"
 #include "covnoise/analysis/variance.h"
+#include "covnoise/core/file.h"
 #include "covnoise/core/progress.h"
 #include "covnoise/train/schedule.h"
 #include "covnoise/train/split.h"
@@ -10,14 +11,30 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace covnoise::paper {
 namespace {
 
-/// The run that a figure looks into: the first that has begun. Nothing where there is none.
-const Trained* first_begun(const Context& context) {
+/// What a figure finds in a run's network stays in the run's folder, with what it depends on besides the run.
+template <typename Study>
+std::optional<Study> kept_study(const Trained& run, const char* file, const Json& question) {
+  const auto json = kept_json(run.folder / file);
+  if (json.value("of", Json()) != question) return std::nullopt;
+  return json.at("study").get<Study>();
+}
+
+template <typename Study>
+void keep_study(const Trained& run, const char* file, const Json& question, const Study& study) {
+  write_file_synced(run.folder / file, Json{{"of", question}, {"study", study}}.dump() + "\n");
+}
+
+/// The run that a figure shows: the first that has its network, or what was found in it. Nothing where there is none.
+template <typename Study>
+const Trained* run_to_show(const Context& context, const char* file, const Json& question) {
   for (const auto& run : context.cells.front().runs) {
-    if (run.whole() && run.state != State::kDiverged) return &run;
+    if (!run.there() || run.state == State::kDiverged) continue;
+    if (run.whole() || kept_study<Study>(run, file, question)) return &run;
   }
   return nullptr;
 }
@@ -54,15 +71,75 @@ std::int64_t scaled(std::int64_t count, double scale, std::int64_t unit, std::in
   return std::max(least, static_cast<std::int64_t>(static_cast<double>(count) * scale) / unit * unit);
 }
 
+Json question(const VarianceOptions& options) {
+  return {{"regimes", options.regimes},
+          {"samples", options.samples},
+          {"small_batch", options.small_batch},
+          {"large_batch", options.large_batch},
+          {"seed", options.seed}};
+}
+
+Json question(const FrobeniusOptions& options) {
+  return {{"examples", options.examples}, {"batches", options.batches}, {"seed", options.seed}};
+}
+
+VarianceStudy variance_of(const Context& context, const Trained& run, const VarianceOptions& options) {
+  auto kept = kept_study<VarianceStudy>(run, kVarianceFile, question(options));
+  if (run.records_only) return *kept;
+  auto trained = network_of(context, run);
+  const Split split = make_split(trained.source, trained.config);
+  const auto step = kept_step(run, Schedule(trained.config, split.train.size()), context.item.effort.snapshot);
+  if (kept && kept->step == step) return *kept;
+  load_step(trained, run.folder, step);
+  ProgressBar bar(1000, "gradient variance", context.options.runner.progress_bar);
+  auto study = study_variance(trained.config, *trained.model, split.train, options, [&](auto done, auto total) {
+    bar.update(done * 1000 / total, fmt::format("{} of {} examples", done, total));
+    stop_if_asked(context.options);
+  });
+  bar.clear();
+  study.step = trained.step;
+  keep_study(run, kVarianceFile, question(options), study);
+  return study;
+}
+
+/// Point by point: what is there after an interruption is not computed again.
+FrobeniusStudy frobenius_of(const Context& context, const Trained& run, const FrobeniusOptions& options) {
+  auto kept = kept_study<FrobeniusStudy>(run, kFrobeniusFile, question(options));
+  if (run.records_only) return *kept;
+  const auto steps = kept_steps(run.folder);
+  const auto& config = run.spec.config;
+  FrobeniusStudy study{options, config.model, config.data.name, config.regime, {}};
+  std::optional<TrainedModel> trained;
+  std::optional<Split> split;
+  ProgressBar bar(static_cast<std::int64_t>(steps.size()), "Frobenius norms", context.options.runner.progress_bar);
+  for (const auto step : steps) {
+    stop_if_asked(context.options);
+    const auto same = [&](const FrobeniusPoint& point) { return point.step == step; };
+    if (kept) {
+      const auto point = std::find_if(kept->points.begin(), kept->points.end(), same);
+      if (point != kept->points.end()) {
+        study.points.push_back(*point);
+        continue;
+      }
+    }
+    if (!trained) {
+      trained = network_of(context, run);
+      split = make_split(trained->source, trained->config);
+    }
+    load_step(*trained, run.folder, step);
+    study.points.push_back(frobenius_point(*trained->model, split->train, options));
+    study.points.back().step = step;
+    keep_study(run, kFrobeniusFile, question(options), study);
+    bar.update(static_cast<std::int64_t>(study.points.size()));
+  }
+  bar.clear();
+  return study;
+}
+
 }  // namespace
 
 Result make_fig2(const Context& context) {
-  const Trained* run = first_begun(context);
-  if (run == nullptr) return nothing_yet(context);
   const Effort& effort = context.item.effort;
-  auto trained = network_of(context, *run);
-  const Split split = make_split(trained.source, trained.config);
-  load_step(trained, run->folder, kept_step(*run, Schedule(trained.config, split.train.size()), effort.snapshot));
   VarianceOptions options;
   options.samples = scaled(effort.samples, context.options.scale, 8, 16);
   options.small_batch = effort.small_batch;
@@ -71,13 +148,9 @@ Result make_fig2(const Context& context) {
     options.large_batch = 2 * effort.small_batch;
     options.regimes = {"lb", "lb-diag"};
   }
-  ProgressBar bar(1000, "gradient variance", context.options.runner.progress_bar);
-  auto study = study_variance(trained.config, *trained.model, split.train, options, [&](auto done, auto total) {
-    bar.update(done * 1000 / total, fmt::format("{} of {} examples", done, total));
-    stop_if_asked(context.options);
-  });
-  bar.clear();
-  study.step = trained.step;
+  const Trained* run = run_to_show<VarianceStudy>(context, kVarianceFile, question(options));
+  if (run == nullptr) return nothing_yet(context);
+  const auto study = variance_of(context, *run, options);
   Result result;
   Table table{"Mean over all parameters.", {"regime", "batch", "variance", "over that of sb"}, {}};
   for (const auto& regime : study.regimes) {
@@ -88,38 +161,27 @@ Result make_fig2(const Context& context) {
         {{"regime", regime.regime}, {"variance", all.variance.value}, {"over_sb", all.over_sb.value}});
   }
   result.tables = {table};
-  result.notes = {run_note(*run), fmt::format("The network after {} steps.", trained.step)};
+  result.notes = {run_note(*run), fmt::format("The network after {} steps.", study.step)};
   adopt(result, context, save_study(study, context.folder), {"variance"});
   return result;
 }
 
 Result make_fig5a(const Context& context) {
-  const Trained* run = first_begun(context);
-  if (run == nullptr) return nothing_yet(context);
-  auto trained = network_of(context, *run);
-  const Split split = make_split(trained.source, trained.config);
   FrobeniusOptions options;
   options.examples = scaled(context.item.effort.examples, context.options.scale, 1, 32);
   options.batches = scaled(context.item.effort.batches, context.options.scale, 1, 2);
-  FrobeniusStudy study{options, trained.config.model, trained.config.data.name, trained.config.regime, {}};
-  const auto steps = kept_steps(run->folder);
-  ProgressBar bar(static_cast<std::int64_t>(steps.size()), "Frobenius norms", context.options.runner.progress_bar);
+  const Trained* run = run_to_show<FrobeniusStudy>(context, kFrobeniusFile, question(options));
+  if (run == nullptr) return nothing_yet(context);
+  const auto study = frobenius_of(context, *run, options);
   Result result;
   Table table{"Unbiased estimates.", {"step", "|F|", "|diag F|", "ratio"}, {}};
-  for (const auto step : steps) {
-    stop_if_asked(context.options);
-    load_step(trained, run->folder, step);
-    study.points.push_back(frobenius_point(*trained.model, split.train, options));
-    auto& point = study.points.back();
-    point.step = step;
-    bar.update(static_cast<std::int64_t>(study.points.size()));
-    table.rows.push_back({fmt::to_string(step), measured_text(point.full_unbiased),
+  for (const auto& point : study.points) {
+    table.rows.push_back({fmt::to_string(point.step), measured_text(point.full_unbiased),
                           measured_text(point.diagonal_unbiased),
                           fmt::format("{:.3g}", point.full_unbiased.value / point.diagonal_unbiased.value)});
     result.numbers["points"].push_back(
-        {{"step", step}, {"full", point.full_unbiased.value}, {"diagonal", point.diagonal_unbiased.value}});
+        {{"step", point.step}, {"full", point.full_unbiased.value}, {"diagonal", point.diagonal_unbiased.value}});
   }
-  bar.clear();
   result.tables = {table};
   result.notes = {run_note(*run),
                   fmt::format("{} batches of {} examples, running statistics.", options.batches, options.examples)};
