@@ -74,6 +74,11 @@ std::string device_of_item(const Context& context) {
   return looked ? context.cells.front().runs.front().spec.config.run.device : "cpu";
 }
 
+/// Of the runs: an item without any has none.
+std::vector<std::string> settings_of(const Context& context) {
+  return context.item.rows.empty() ? std::vector<std::string>{} : context.options.set;
+}
+
 Json item_json(const Context& context, const Result& result) {
   const Item& item = context.item;
   Json json{{"item", item.name},
@@ -85,7 +90,7 @@ Json item_json(const Context& context, const Result& result) {
             {"notes", result.notes},
             {"figures", result.figures},
             {"numbers", result.numbers},
-            {"settings", context.options.set},
+            {"settings", settings_of(context)},
             {"runs", Json::array()}};
   for (const auto& table : result.tables) json["tables"].push_back(table.to_json());
   for (const auto& cell : context.cells) {
@@ -109,8 +114,8 @@ void add_notes(const Context& context, Result& result) {
     result.notes.insert(result.notes.begin(),
                         "A reduced version on embedded data: it shows that everything works, not the paper's numbers.");
   }
-  if (!context.options.set.empty()) {
-    result.notes.push_back(fmt::format("Settings on top of the recipes: {}.", fmt::join(context.options.set, ", ")));
+  if (const auto settings = settings_of(context); !settings.empty()) {
+    result.notes.push_back(fmt::format("Settings on top of the recipes: {}.", fmt::join(settings, ", ")));
   }
   if (const auto note = incomplete_note(context); !note.empty()) result.notes.push_back(note);
 }

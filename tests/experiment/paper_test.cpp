@@ -19,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class PaperTest : public ::testing::Test {
  protected:
@@ -216,6 +217,15 @@ TEST_F(PaperTest, RecordsStandInForRunsThatAreGone) {
   write_file_synced(kept, "{}");
   EXPECT_THAT(reproduce("fig2", o).table, HasSubstr("stays as it is"));
   EXPECT_EQ(read_file(kept), "{}");
+}
+
+TEST_F(PaperTest, SettingsAreNamedWhereThereAreRuns) {
+  auto o = options(false);
+  o.train = false;
+  o.set = {"train.precision=bf16"};
+  EXPECT_THAT(reproduce("table3", o).table, HasSubstr("Settings on top of the recipes: train.precision=bf16."));
+  EXPECT_THAT(reproduce("fig1", o).table, Not(HasSubstr("Settings")));
+  EXPECT_TRUE(json("fig1").at("settings").empty());
 }
 
 TEST_F(PaperTest, QuickResultsDoNotReplaceFullOnes) {
