@@ -1,5 +1,4 @@
 #include "covnoise/analysis/hessian_study.h"
-#include "covnoise/core/file.h"
 #include "covnoise/core/progress.h"
 #include "experiment/paper_result.h"
 #include "plot/study_files.h"
@@ -19,6 +18,17 @@ struct Eigenvalue {
 
   bool there() const { return problem.empty(); }
 };
+
+void to_json(Json& json, const Eigenvalue& e) {
+  json = {{"value", e.value}, {"residual", e.residual}, {"temperature", e.temperature}, {"converged", e.converged}};
+}
+
+void from_json(const Json& json, Eigenvalue& e) {
+  json.at("value").get_to(e.value);
+  json.at("residual").get_to(e.residual);
+  json.at("temperature").get_to(e.temperature);
+  json.at("converged").get_to(e.converged);
+}
 
 HessianOptions hessian_options(const Context& context) {
   HessianOptions options;
@@ -54,18 +64,9 @@ Eigenvalue eigenvalue_of(const Context& context, const Trained& run, ProgressBar
   stop_if_asked(context.options);
   const auto options = hessian_options(context);
   const auto path = run.folder / kEigenvalueFile;
-  if (const auto json = kept_json(path); json.value("of", Json()) == question(run, options)) {
-    return {json.at("value").get<double>(), json.at("residual").get<double>(), json.at("temperature").get<double>(),
-            json.at("converged").get<bool>(), ""};
-  }
-  Eigenvalue e = computed(context, run, options, bar);
-  write_file_synced(path, Json{{"of", question(run, options)},
-                               {"value", e.value},
-                               {"residual", e.residual},
-                               {"temperature", e.temperature},
-                               {"converged", e.converged}}
-                                  .dump(2) +
-                              "\n");
+  if (const auto kept = kept_answer<Eigenvalue>(path, question(run, options))) return *kept;
+  const Eigenvalue e = computed(context, run, options, bar);
+  keep_answer(path, question(run, options), e);
   return e;
 }
 

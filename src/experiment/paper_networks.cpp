@@ -1,6 +1,5 @@
 #include "covnoise/analysis/frobenius.h"
 #include "covnoise/analysis/variance.h"
-#include "covnoise/core/file.h"
 #include "covnoise/core/progress.h"
 #include "covnoise/train/schedule.h"
 #include "covnoise/train/split.h"
@@ -16,25 +15,12 @@
 namespace covnoise::paper {
 namespace {
 
-/// What a figure finds in a run's network stays in the run's folder, with what it depends on besides the run.
-template <typename Study>
-std::optional<Study> kept_study(const Trained& run, const char* file, const Json& question) {
-  const auto json = kept_json(run.folder / file);
-  if (json.value("of", Json()) != question) return std::nullopt;
-  return json.at("study").get<Study>();
-}
-
-template <typename Study>
-void keep_study(const Trained& run, const char* file, const Json& question, const Study& study) {
-  write_file_synced(run.folder / file, Json{{"of", question}, {"study", study}}.dump() + "\n");
-}
-
 /// The run that a figure shows: the first that has its network, or what was found in it. Nothing where there is none.
 template <typename Study>
 const Trained* run_to_show(const Context& context, const char* file, const Json& question) {
   for (const auto& run : context.cells.front().runs) {
     if (!run.there() || run.state == State::kDiverged) continue;
-    if (run.whole() || kept_study<Study>(run, file, question)) return &run;
+    if (run.whole() || kept_answer<Study>(run.folder / file, question)) return &run;
   }
   return nullptr;
 }
@@ -84,7 +70,7 @@ Json question(const FrobeniusOptions& options) {
 }
 
 VarianceStudy variance_of(const Context& context, const Trained& run, const VarianceOptions& options) {
-  auto kept = kept_study<VarianceStudy>(run, kVarianceFile, question(options));
+  auto kept = kept_answer<VarianceStudy>(run.folder / kVarianceFile, question(options));
   if (run.records_only) return *kept;
   auto trained = network_of(context, run);
   const Split split = make_split(trained.source, trained.config);
@@ -98,13 +84,13 @@ VarianceStudy variance_of(const Context& context, const Trained& run, const Vari
   });
   bar.clear();
   study.step = trained.step;
-  keep_study(run, kVarianceFile, question(options), study);
+  keep_answer(run.folder / kVarianceFile, question(options), study);
   return study;
 }
 
 /// Point by point: what is there after an interruption is not computed again.
 FrobeniusStudy frobenius_of(const Context& context, const Trained& run, const FrobeniusOptions& options) {
-  auto kept = kept_study<FrobeniusStudy>(run, kFrobeniusFile, question(options));
+  auto kept = kept_answer<FrobeniusStudy>(run.folder / kFrobeniusFile, question(options));
   if (run.records_only) return *kept;
   const auto steps = kept_steps(run.folder);
   const auto& config = run.spec.config;
@@ -129,7 +115,7 @@ FrobeniusStudy frobenius_of(const Context& context, const Trained& run, const Fr
     load_step(*trained, run.folder, step);
     study.points.push_back(frobenius_point(*trained->model, split->train, options));
     study.points.back().step = step;
-    keep_study(run, kFrobeniusFile, question(options), study);
+    keep_answer(run.folder / kFrobeniusFile, question(options), study);
     bar.update(static_cast<std::int64_t>(study.points.size()));
   }
   bar.clear();

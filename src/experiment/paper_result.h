@@ -1,10 +1,12 @@
 #pragma once
 #include "covnoise/core/error.h"
+#include "covnoise/core/file.h"
 #include "experiment/paper_cells.h"
 
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +53,22 @@ void adopt(Result& result, const Context& context, const std::vector<std::filesy
 
 /// The JSON object that a file holds; an empty one where there is no file, or no object in it.
 Json kept_json(const std::filesystem::path& path);
+
+/// What was found in a run's network stays in the run's folder, with the question that it answers. Nothing where there
+/// is no answer, or one to another question.
+template <typename Answer>
+std::optional<Answer> kept_answer(const std::filesystem::path& path, const Json& question) {
+  const auto json = kept_json(path);
+  if (json.value("of", Json()) != question) return std::nullopt;
+  return json.get<Answer>();
+}
+
+template <typename Answer>
+void keep_answer(const std::filesystem::path& path, const Json& question, const Answer& answer) {
+  Json json{{"of", question}};
+  json.update(Json(answer));
+  write_file_synced(path, json.dump() + "\n");
+}
 
 /// A number in a cell: "-" where it is not finite.
 std::string number_text(double value, int digits = 2);
