@@ -2,6 +2,8 @@
 
 #include "covnoise/core/spread.h"
 
+#include <nlohmann/json.hpp>
+
 #include <cmath>
 
 namespace covnoise {

@@ -15,14 +15,22 @@
 namespace covnoise::paper {
 namespace {
 
-/// The run that a figure shows: the first that has its network, or what was found in it. Nothing where there is none.
+/// The run that a figure shows, null where there is none, and what was found in its networks so far.
 template <typename Study>
-const Trained* run_to_show(const Context& context, const char* file, const Json& question) {
+struct Shown {
+  const Trained* run = nullptr;
+  std::optional<Study> kept;
+};
+
+/// The first run that has its networks, or else what was found in them.
+template <typename Study>
+Shown<Study> run_to_show(const Context& context, const char* file, const Json& question) {
   for (const auto& run : context.cells.front().runs) {
     if (!run.there() || run.state == State::kDiverged) continue;
-    if (run.whole() || kept_answer<Study>(run.folder / file, question)) return &run;
+    auto kept = kept_answer<Study>(run.folder / file, question);
+    if (run.whole() || kept) return {&run, std::move(kept)};
   }
-  return nullptr;
+  return {};
 }
 
 Result nothing_yet(const Context& context) {
@@ -69,14 +77,14 @@ Json question(const FrobeniusOptions& options) {
   return {{"examples", options.examples}, {"batches", options.batches}, {"seed", options.seed}};
 }
 
-VarianceStudy variance_of(const Context& context, const Trained& run, const VarianceOptions& options) {
-  auto kept = kept_answer<VarianceStudy>(run.folder / kVarianceFile, question(options));
-  if (run.records_only) return *kept;
-  auto trained = network_of(context, run);
+VarianceStudy variance_of(const Context& context, const Shown<VarianceStudy>& shown, const VarianceOptions& options) {
+  const auto& [run, kept] = shown;
+  if (run->records_only) return *kept;
+  auto trained = network_of(context, *run);
   const Split split = make_split(trained.source, trained.config);
-  const auto step = kept_step(run, Schedule(trained.config, split.train.size()), context.item.effort.snapshot);
+  const auto step = kept_step(*run, Schedule(trained.config, split.train.size()), context.item.effort.snapshot);
   if (kept && kept->step == step) return *kept;
-  load_step(trained, run.folder, step);
+  load_step(trained, run->folder, step);
   ProgressBar bar(1000, "gradient variance", context.options.runner.progress_bar);
   auto study = study_variance(trained.config, *trained.model, split.train, options, [&](auto done, auto total) {
     bar.update(done * 1000 / total, fmt::format("{} of {} examples", done, total));
@@ -84,38 +92,37 @@ VarianceStudy variance_of(const Context& context, const Trained& run, const Vari
   });
   bar.clear();
   study.step = trained.step;
-  keep_answer(run.folder / kVarianceFile, question(options), study);
+  keep_answer(run->folder / kVarianceFile, question(options), study);
   return study;
 }
 
 /// Point by point: what is there after an interruption is not computed again.
-FrobeniusStudy frobenius_of(const Context& context, const Trained& run, const FrobeniusOptions& options) {
-  auto kept = kept_answer<FrobeniusStudy>(run.folder / kFrobeniusFile, question(options));
-  if (run.records_only) return *kept;
-  const auto steps = kept_steps(run.folder);
-  const auto& config = run.spec.config;
+FrobeniusStudy frobenius_of(const Context& context, const Shown<FrobeniusStudy>& shown,
+                            const FrobeniusOptions& options) {
+  const auto& [run, kept] = shown;
+  if (run->records_only) return *kept;
+  const auto& config = run->spec.config;
   FrobeniusStudy study{options, config.model, config.data.name, config.regime, {}};
+  const auto known = kept ? kept->points : study.points;
+  const auto steps = kept_steps(run->folder);
   std::optional<TrainedModel> trained;
   std::optional<Split> split;
   ProgressBar bar(static_cast<std::int64_t>(steps.size()), "Frobenius norms", context.options.runner.progress_bar);
   for (const auto step : steps) {
     stop_if_asked(context.options);
-    const auto same = [&](const FrobeniusPoint& point) { return point.step == step; };
-    if (kept) {
-      const auto point = std::find_if(kept->points.begin(), kept->points.end(), same);
-      if (point != kept->points.end()) {
-        study.points.push_back(*point);
-        continue;
-      }
+    const auto point = std::find_if(known.begin(), known.end(), [&](const auto& p) { return p.step == step; });
+    if (point != known.end()) {
+      study.points.push_back(*point);
+      continue;
     }
     if (!trained) {
-      trained = network_of(context, run);
+      trained = network_of(context, *run);
       split = make_split(trained->source, trained->config);
     }
-    load_step(*trained, run.folder, step);
+    load_step(*trained, run->folder, step);
     study.points.push_back(frobenius_point(*trained->model, split->train, options));
     study.points.back().step = step;
-    keep_answer(run.folder / kFrobeniusFile, question(options), study);
+    keep_answer(run->folder / kFrobeniusFile, question(options), study);
     bar.update(static_cast<std::int64_t>(study.points.size()));
   }
   bar.clear();
@@ -134,9 +141,9 @@ Result make_fig2(const Context& context) {
     options.large_batch = 2 * effort.small_batch;
     options.regimes = {"lb", "lb-diag"};
   }
-  const Trained* run = run_to_show<VarianceStudy>(context, kVarianceFile, question(options));
-  if (run == nullptr) return nothing_yet(context);
-  const auto study = variance_of(context, *run, options);
+  const auto shown = run_to_show<VarianceStudy>(context, kVarianceFile, question(options));
+  if (shown.run == nullptr) return nothing_yet(context);
+  const auto study = variance_of(context, shown, options);
   Result result;
   Table table{"Mean over all parameters.", {"regime", "batch", "variance", "over that of sb"}, {}};
   for (const auto& regime : study.regimes) {
@@ -147,7 +154,7 @@ Result make_fig2(const Context& context) {
         {{"regime", regime.regime}, {"variance", all.variance.value}, {"over_sb", all.over_sb.value}});
   }
   result.tables = {table};
-  result.notes = {run_note(*run), fmt::format("The network after {} steps.", study.step)};
+  result.notes = {run_note(*shown.run), fmt::format("The network after {} steps.", study.step)};
   adopt(result, context, save_study(study, context.folder), {"variance"});
   return result;
 }
@@ -156,9 +163,9 @@ Result make_fig5a(const Context& context) {
   FrobeniusOptions options;
   options.examples = scaled(context.item.effort.examples, context.options.scale, 1, 32);
   options.batches = scaled(context.item.effort.batches, context.options.scale, 1, 2);
-  const Trained* run = run_to_show<FrobeniusStudy>(context, kFrobeniusFile, question(options));
-  if (run == nullptr) return nothing_yet(context);
-  const auto study = frobenius_of(context, *run, options);
+  const auto shown = run_to_show<FrobeniusStudy>(context, kFrobeniusFile, question(options));
+  if (shown.run == nullptr) return nothing_yet(context);
+  const auto study = frobenius_of(context, shown, options);
   Result result;
   Table table{"Unbiased estimates.", {"step", "|F|", "|diag F|", "ratio"}, {}};
   for (const auto& point : study.points) {
@@ -169,7 +176,7 @@ Result make_fig5a(const Context& context) {
         {{"step", point.step}, {"full", point.full_unbiased.value}, {"diagonal", point.diagonal_unbiased.value}});
   }
   result.tables = {table};
-  result.notes = {run_note(*run),
+  result.notes = {run_note(*shown.run),
                   fmt::format("{} batches of {} examples, running statistics.", options.batches, options.examples)};
   adopt(result, context, save_study(study, context.folder), {"frobenius"});
   return result;
