@@ -28,7 +28,6 @@ namespace {
 
 struct Regime {
   std::string name, structure, estimator;
-  std::int64_t refresh = 0;  // 0: the structure's own
 };
 
 const std::vector<Regime> kRegimes = {
@@ -37,13 +36,11 @@ const std::vector<Regime> kRegimes = {
     {"exact", "diag-fisher", "exact"},
     {"lb-trace", "fisher-trace", "exact"},
     {"lb-full", "full-fisher", "auto"},
-    {"kfac-new", "kfac", "exact", 1},  // a step with new statistics,
-    {"kfac-kept", "kfac", "exact"},    // and the nine that follow it by default
+    {"lb-kfac", "kfac", "exact"},
 };
 
 struct Options {
-  std::string models = "mlp,lenet,alexnet,resnet44,vgg16",
-              regimes = "lb,ghost,exact,lb-trace,lb-full,kfac-new,kfac-kept";
+  std::string models = "mlp,lenet,alexnet,resnet44,vgg16", regimes = "lb,ghost,exact,lb-trace,lb-full,lb-kfac";
   std::int64_t batch = 1024, micro = 0;  // 0: the model's own
   int rounds = 3;
 };
@@ -69,7 +66,6 @@ class Step {
     noise.structure = regime.structure;
     noise.structure_options.estimator = regime.estimator;
     noise.structure_options.batch_statistics = model_info(model).batch_statistics;
-    noise.refresh = regime.refresh;
     injection_ = std::make_unique<Injection>(noise);
     sgd_ = std::make_unique<Sgd>(*parameters_, SgdOptions{});
   }
@@ -164,7 +160,7 @@ int main(int argc, char** argv) {
   covnoise::Options options;
   CLI::App app("The cost of noise over the plain large-batch step");
   app.add_option("--models", options.models, "names, separated by commas");
-  app.add_option("--regimes", options.regimes, "of lb,ghost,exact,lb-trace,lb-full,kfac-new,kfac-kept; lb first");
+  app.add_option("--regimes", options.regimes, "of lb,ghost,exact,lb-trace,lb-full,lb-kfac; lb first");
   app.add_option("--batch", options.batch);
   app.add_option("--micro", options.micro);
   app.add_option("--rounds", options.rounds);

@@ -24,26 +24,19 @@ struct Pass {
   bool has_bias;
 };
 
-// KFC (Grosse and Martens 2016): A = sum_i sum_t a a^T over patches a, G = sum_i sum_t dz dz^T.
-void add_factors(LayerRecord& record, const Pass& pass) {
-  const std::int64_t inputs = pass.weight[0].numel(), outputs = pass.weight.size(0);
-  const auto options = pass.weight.options();
-  auto a = at::zeros({inputs, inputs}, options), a_sum = at::zeros({inputs, 1}, options);
-  auto g = at::zeros({outputs, outputs}, options);
-  for_each_unfolded_block(pass.x, pass.dz, pass.weight.sizes(), [&](std::int64_t begin, std::int64_t end) {
-    const auto x = pass.x.slice(0, begin, end).to(options.dtype());
-    const auto patches = unfold(x, pass.weight.sizes(), pass.geometry).transpose(0, 1).reshape({inputs, -1});
-    const auto dz = pass.dz.slice(0, begin, end).to(options.dtype()).transpose(0, 1).reshape({outputs, -1});
-    a.addmm_(patches, patches.t());
-    a_sum.add_(patches.sum(1, true));
-    g.addmm_(dz, dz.t());
-  });
-  if (pass.has_bias) {
-    const auto count = at::full({1, 1}, static_cast<double>(pass.x.size(0) * record.positions), a.options());
-    a = at::cat({at::cat({a, a_sum}, 1), at::cat({a_sum.t(), count}, 1)}, 0);
-  }
-  statistics::add_to(record.input_factor, a);
-  statistics::add_to(record.output_factor, g);
+at::Tensor bias_gradient(const Pass& pass) { return pass.dz.sum({0, 2, 3}, false, pass.weight.scalar_type()); }
+
+// KFC (Grosse and Martens 2016): A = sum_i sum_t a a^T over patches a, of which the weight's gradient with normal
+// numbers in the place of dz is a draw; G = sum_i sum_t dz dz^T.
+void add_kronecker(LayerRecord& record, const Pass& pass) {
+  Pass drawn = pass;
+  drawn.dz = statistics::normals_like(pass.dz, record);
+  const auto gradients = convolution_gradients(drawn.dz, pass.x, pass.weight, pass.geometry, false, true);
+  statistics::add_to(record.weight_draw, std::get<1>(gradients));
+  if (pass.has_bias) statistics::add_to(record.bias_draw, bias_gradient(drawn));
+  const auto rows = pass.dz.permute({0, 2, 3, 1}).reshape({-1, pass.dz.size(1)});
+  const bool mixed = rows.scalar_type() != pass.weight.scalar_type();
+  statistics::add_to(record.output_factor, mixed ? linear_weight_gradient(rows, rows) : rows.t().mm(rows));
 }
 
 void add_gram(LayerRecord& record, const Pass& pass) {
@@ -165,7 +158,7 @@ struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
     const auto& geometry = pass.geometry;
     const auto record = statistics::saved_record(context);
     const bool squares = record->request.squares != Squares::kNone;
-    if (record->request.kronecker && geometry.groups == 1) add_factors(*record, pass);
+    if (record->request.kronecker && geometry.groups == 1) add_kronecker(*record, pass);
     if (record->request.gram) add_gram(*record, pass);
     const auto [dx, dweight] =
         convolution_gradients(pass.dz, pass.x, pass.weight, geometry, context->needs_input_grad(0), !squares);
@@ -173,7 +166,7 @@ struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
       const auto [accounted, dbias] = add_squares(*record, pass);
       return {dx, accounted, dbias, at::Tensor(), at::Tensor()};
     }
-    const auto dbias = pass.has_bias ? pass.dz.sum({0, 2, 3}, false, pass.weight.scalar_type()) : at::Tensor();
+    const auto dbias = pass.has_bias ? bias_gradient(pass) : at::Tensor();
     return {dx, dweight, dbias, at::Tensor(), at::Tensor()};
   }
 };

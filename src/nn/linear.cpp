@@ -16,16 +16,23 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The layer's input with the bias as one more input equal to 1.
-at::Tensor with_bias(const at::Tensor& a) { return at::cat({a, at::ones({a.size(0), 1}, a.options())}, 1); }
-
 // A network in low precision has parameters and statistics in float32.
 bool mixed(const at::Tensor& x, const at::Tensor& weight) { return x.scalar_type() != weight.scalar_type(); }
 
-void add_factors(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, bool has_bias) {
-  const auto input = has_bias ? with_bias(a) : a;
-  statistics::add_to(record.input_factor, input.t().mm(input));
-  statistics::add_to(record.output_factor, dz.t().mm(dz));
+at::Tensor weight_gradient(const at::Tensor& x, const at::Tensor& dz, const at::Tensor& weight) {
+  return mixed(x, weight) ? linear_weight_gradient(x, dz) : dz.t().mm(x);
+}
+
+at::Tensor bias_gradient(const at::Tensor& dz, const at::Tensor& weight) {
+  return dz.sum(0, false, weight.scalar_type());
+}
+
+void add_kronecker(LayerRecord& record, const at::Tensor& x, const at::Tensor& dz, const at::Tensor& weight,
+                   bool has_bias) {
+  const auto xi = statistics::normals_like(dz, record);
+  statistics::add_to(record.weight_draw, weight_gradient(x, xi, weight));
+  if (has_bias) statistics::add_to(record.bias_draw, bias_gradient(xi, weight));
+  statistics::add_to(record.output_factor, weight_gradient(dz, dz, weight));
 }
 
 // g_i = dz_i a_i^T, so that <g_i, g_j> = (a_i . a_j) (dz_i . dz_j); the bias adds dz_i . dz_j. Fourth powers likewise.
@@ -36,13 +43,6 @@ void add_gram(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, bo
   auto fourth = a.pow(4).sum(1);
   if (has_bias) fourth.add_(1);
   statistics::add_to(record.fourth_powers, fourth.dot(dz.pow(4).sum(1)));
-}
-
-// What the record asks for besides squares.
-void account(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, const at::Tensor& weight, bool has_bias) {
-  const auto input = a.to(weight.scalar_type()), derivative = dz.to(weight.scalar_type());
-  if (record.request.kronecker) add_factors(record, input, derivative, has_bias);
-  if (record.request.gram) add_gram(record, input, derivative, has_bias);
 }
 
 // Gradients of weight and bias.
@@ -75,14 +75,15 @@ struct AccountedLinear : torch::autograd::Function<AccountedLinear> {
     const auto &x = saved[0], &weight = saved[1], &dz = gradients[0];
     const bool has_bias = context->saved_data["has_bias"].toBool();
     const auto record = statistics::saved_record(context);
-    if (record && (record->request.kronecker || record->request.gram)) account(*record, x, dz, weight, has_bias);
+    if (record && record->request.kronecker) add_kronecker(*record, x, dz, weight, has_bias);
+    if (record && record->request.gram)
+      add_gram(*record, x.to(weight.scalar_type()), dz.to(weight.scalar_type()), has_bias);
     const auto dx = context->needs_input_grad(0) ? dz.mm(weight.to(x.scalar_type())) : at::Tensor();
     if (record && record->request.squares != Squares::kNone) {
       const auto [dweight, dbias] = add_squares(*record, x, dz, weight, has_bias);
       return {dx, dweight, dbias, at::Tensor()};
     }
-    return {dx, mixed(x, weight) ? linear_weight_gradient(x, dz) : dz.t().mm(x),
-            has_bias ? dz.sum(0, false, weight.scalar_type()) : at::Tensor(), at::Tensor()};
+    return {dx, weight_gradient(x, dz, weight), has_bias ? bias_gradient(dz, weight) : at::Tensor(), at::Tensor()};
   }
 };
 

@@ -43,33 +43,49 @@ Recorder::~Recorder() {
   for_accounted_layers(module_, [](AccountedLayer& layer) { layer.set_record({}); });
 }
 
-Request Recorder::request_of(const Layer& layer) const {
+/// Each layer has normals of its own: purposes are small numbers, and the layer stands above them in the same word.
+Request Recorder::request_of(std::size_t layer) const {
   Request request = request_;
-  request.kronecker = request_.kronecker && layer.kronecker;
+  request.kronecker = request_.kronecker && layers_[layer].kronecker;
   if (request.kronecker) request.squares = Squares::kNone;
+  request.normals.purpose =
+      static_cast<Purpose>(static_cast<std::uint32_t>(Purpose::kInputs) + (static_cast<std::uint32_t>(layer) << 8));
   return request;
 }
 
 void Recorder::start(const Request& request) {
   request_ = request;
-  if (request.squares != Squares::kNone) {
-    if (!squares_.defined()) squares_ = parameters_.zeros();
-    squares_.zero_();
-  }
-  for (auto& layer : layers_) {
+  const auto zeros = [&](at::Tensor& buffer) {
+    if (!buffer.defined()) buffer = parameters_.zeros();
+    buffer.zero_();
+  };
+  if (request.squares != Squares::kNone) zeros(squares_);
+  if (request.kronecker) zeros(draw_);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
     const auto& entries = parameters_.entries();
-    const bool squares = request_of(layer).squares != Squares::kNone;
-    layer.record->weight_squares = squares ? parameters_.view(squares_, entries[layer.weight]) : at::Tensor();
-    layer.record->bias_squares =
-        squares && layer.bias >= 0 ? parameters_.view(squares_, entries[layer.bias]) : at::Tensor();
-    layer.record->input_factor = layer.record->output_factor = at::Tensor();
+    const auto& layer = layers_[i];
+    const auto view = [&](bool wanted, const at::Tensor& buffer, std::int64_t entry) {
+      return wanted && entry >= 0 ? parameters_.view(buffer, entries[static_cast<std::size_t>(entry)]) : at::Tensor();
+    };
+    const auto weight = static_cast<std::int64_t>(layer.weight);
+    const Request own = request_of(i);
+    const bool squares = own.squares != Squares::kNone;
+    layer.record->weight_squares = view(squares, squares_, weight);
+    layer.record->bias_squares = view(squares, squares_, layer.bias);
+    layer.record->weight_draw = view(own.kronecker, draw_, weight);
+    layer.record->bias_draw = view(own.kronecker, draw_, layer.bias);
+    layer.record->output_factor = at::Tensor();
     layer.record->gram = layer.record->fourth_powers = at::Tensor();
   }
   set_active(true);
 }
 
 void Recorder::set_active(bool active) {
-  for (auto& layer : layers_) layer.record->request = active ? request_of(layer) : Request{};
+  for (std::size_t i = 0; i < layers_.size(); ++i) layers_[i].record->request = active ? request_of(i) : Request{};
+}
+
+void Recorder::set_first(std::int64_t place) {
+  for (auto& layer : layers_) layer.record->first = place;
 }
 
 void Recorder::stop() { set_active(false); }

@@ -1,5 +1,7 @@
 #include "nn/statistics.h"
 
+#include "covnoise/ops/random.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -37,6 +39,21 @@ void add_to(at::Tensor& sum, const at::Tensor& value) {
   } else {
     sum = value;
   }
+}
+
+at::Tensor normals_like(const at::Tensor& dz, const LayerRecord& record) {
+  constexpr std::int64_t kWordsOfBlock = 4;
+  const std::int64_t examples = dz.size(0), outputs = dz.size(1), count = dz[0].numel();
+  const std::int64_t blocks = (count + kWordsOfBlock - 1) / kWordsOfBlock;  // an example begins with a new block
+  auto stream = record.request.normals;
+  stream.first += static_cast<std::uint64_t>(record.first * blocks);
+  const auto type = dz.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto filled = at::empty({examples, blocks * kWordsOfBlock}, dz.options().dtype(type));
+  fill_normal(filled, stream);
+  auto normals = filled.narrow(1, 0, count).to(dz.scalar_type());
+  if (dz.dim() == 2) return normals;
+  normals = normals.reshape({examples, dz.size(2), dz.size(3), outputs}).permute({0, 3, 1, 2});
+  return normals.contiguous(dz.suggest_memory_format());
 }
 
 std::int64_t examples_per_group(const Request& request, std::int64_t examples) {

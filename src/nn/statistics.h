@@ -24,6 +24,9 @@ void refuse_second_derivative(const char* layer);
 
 void add_to(at::Tensor& sum, const at::Tensor& value);
 
+/// The xi of a pass, like dz, which is [M, I] or [M, I, H', W']: those of an example are those of its place.
+at::Tensor normals_like(const at::Tensor& dz, const LayerRecord& record);
+
 /// Consecutive examples whose contributions are summed before squaring: 1, or the ghost batch, which must divide
 /// `examples`.
 std::int64_t examples_per_group(const Request& request, std::int64_t examples);

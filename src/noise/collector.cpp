@@ -31,6 +31,7 @@ void Collector::begin(const Needs& needs, std::uint64_t seed, std::uint32_t step
     request.squares = needs.squares;
     request.kronecker = needs.kronecker;
     request.ghost_batch = options_.ghost_batch;
+    request.normals = {seed, Purpose::kInputs, step};
     recorder_->start(request);
   }
 }
@@ -70,7 +71,10 @@ void Collector::add(const at::Tensor& images, const at::Tensor& labels) {
   const bool statistics = needs_.squares != Squares::kNone || needs_.kronecker;
   const bool of_model = statistics && needs_.labels == Labels::kModel;
   const bool extra = needs_.extra != ExtraBackward::kNone;
-  if (statistics) recorder_->set_active(true);
+  if (statistics) {
+    recorder_->set_active(true);
+    recorder_->set_first(place_);
+  }
   const auto logits = forward_(images);
   const auto losses = cross_entropy_losses(logits, labels);
   if (of_model) recorder_->set_active(false);
@@ -135,22 +139,19 @@ void Collector::finish_elements(std::int64_t first) {
   const std::int64_t count = sums_end_ - first;
   const auto gradient = parameters_.gradient().narrow(0, first, count).div_(examples_);
   if (needs_.squares != Squares::kNone) finish_diagonal(recorder_->squares().narrow(0, first, count), gradient);
+  if (needs_.kronecker) recorder_->draw().narrow(0, first, count).div_(std::sqrt(static_cast<double>(examples_)));
   sums_end_ = first;
 }
 
-std::vector<KroneckerFactors> Collector::factors_of(const FlatParameters& part) const {
-  std::vector<KroneckerFactors> result;
+std::vector<KroneckerFactor> Collector::factors_of(const FlatParameters& part) const {
+  std::vector<KroneckerFactor> result;
   const std::size_t first = part.first_entry();
   for (const auto& layer : recorder_->layers()) {
-    if (!layer.record->input_factor.defined()) continue;
+    if (!layer.record->output_factor.defined()) continue;
     if (layer.weight < first || layer.weight >= first + part.entries().size()) continue;
-    const auto m = static_cast<double>(examples_);
-    result.push_back({layer.weight - first,
-                      layer.bias < 0 ? -1 : layer.bias - static_cast<std::int64_t>(first),
-                      layer.record->input_factor / m,
-                      layer.record->output_factor / (m * static_cast<double>(layer.record->positions)),
-                      {},
-                      {}});
+    const double count = static_cast<double>(examples_) * static_cast<double>(layer.record->positions);
+    result.push_back({layer.weight - first, layer.bias < 0 ? -1 : layer.bias - static_cast<std::int64_t>(first),
+                      layer.record->output_factor / count});
   }
   return result;
 }
@@ -165,7 +166,10 @@ Statistics Collector::statistics_of(const FlatParameters& part) const {
     statistics.diagonal = part.part_of(recorder_->squares());
     statistics.centred = needs_.squares == Squares::kGhost;
   }
-  if (needs_.kronecker) statistics.factors = factors_of(part);
+  if (needs_.kronecker) {
+    statistics.factors = factors_of(part);
+    statistics.draw = part.part_of(recorder_->draw());
+  }
   return statistics;
 }
 

@@ -25,7 +25,7 @@ constexpr Purpose noise_of_part(std::uint32_t part) {
 void check(const InjectionOptions& options, const NoiseStructure& structure) {
   if (options.small_batch < 1)
     throw Error(fmt::format("noise.small_batch = {} must be at least 1", options.small_batch));
-  if (options.refresh > 1 && structure.needs().extra != ExtraBackward::kNone) {
+  if (options.refresh > 1 && structure.needs().draw()) {
     throw Error(
         fmt::format("noise.refresh = {} makes no sense for {}: a draw is not a statistic; use 1", options.refresh,
                     options.structure_options.estimator == "signs" ? "the estimator signs" : options.structure));
@@ -40,7 +40,6 @@ Injection::Injection(const InjectionOptions& options)
 Injection::Injection(const InjectionOptions& options, std::unique_ptr<NoiseStructure> structure)
     : options_(options), structure_(std::move(structure)) {
   check(options, *structure_);
-  refresh_ = options.refresh > 0 ? options.refresh : structure_->default_refresh();
 }
 
 double matched_scale_squared(const InjectionOptions& options, const StepContext& context) {
@@ -63,7 +62,7 @@ double Injection::scale(const StepContext& context) const {
 
 Needs Injection::needs(const StepContext& context) const {
   if (scale(context) == 0) return {};
-  return kept_.empty() || context.step % refresh_ == 0 ? structure_->needs() : Needs{};
+  return kept_.empty() || context.step % options_.refresh == 0 ? structure_->needs() : Needs{};
 }
 
 Statistics* Injection::kept_of(const FlatParameters* parameters) {
@@ -88,10 +87,7 @@ StepNoise Injection::draw(const Statistics& statistics, const StepContext& conte
     return noise;
   }
   Statistics* kept = kept_of(statistics.parameters);
-  if (!kept || context.step % refresh_ == 0) {
-    kept = &keep(statistics);
-    structure_->prepare(*kept);
-  }
+  if (!kept || context.step % options_.refresh == 0) kept = &keep(statistics);
   kept->gradient = statistics.gradient;
   // Signs of examples differ between parts already; what else a draw of examples needs is the same for all.
   const std::uint32_t part = structure_->needs().extra == ExtraBackward::kNone ? context.part : 0;
@@ -115,22 +111,11 @@ double Injection::noise_temperature(const StepContext& context) const {
 
 std::vector<std::pair<std::string, at::Tensor>> Injection::state() const {
   std::vector<std::pair<std::string, at::Tensor>> state;
-  if (refresh_ == 1) return state;
+  if (options_.refresh == 1) return state;
   for (const auto& kept : kept_) {
-    const auto& entries = kept.parameters->entries();
-    if (kept.diagonal.defined()) {
-      for (const auto& entry : entries)
-        state.emplace_back("noise.diagonal." + entry.name, kept.parameters->view(kept.diagonal, entry));
-    }
-    for (const auto& layer : kept.factors) {
-      const auto& name = entries[layer.weight].name;
-      state.emplace_back("noise.input_root." + name, layer.input_root);
-      state.emplace_back("noise.output_root." + name, layer.output_root);
-      if (layer.bias >= 0) {
-        const auto first = static_cast<std::int64_t>(kept.parameters->first_entry());
-        state.emplace_back("noise.bias_index." + name, at::full({1}, first + layer.bias));  // in the whole
-      }
-    }
+    if (!kept.diagonal.defined()) continue;
+    for (const auto& entry : kept.parameters->entries())
+      state.emplace_back("noise.diagonal." + entry.name, kept.parameters->view(kept.diagonal, entry));
   }
   return state;
 }
@@ -139,29 +124,14 @@ void Injection::load_state(const std::vector<std::pair<std::string, at::Tensor>>
                            const FlatParameters& parameters) {
   Statistics statistics;
   statistics.parameters = &parameters;
-  const auto find = [&](const std::string& name) {
-    for (const auto& item : state) {
-      if (item.first == name) return item.second.to(parameters.values().device());
-    }
-    return at::Tensor();
-  };
-  bool any = false;
-  for (std::size_t i = 0; i < parameters.entries().size(); ++i) {
-    const auto& entry = parameters.entries()[i];
-    if (const auto diagonal = find("noise.diagonal." + entry.name); diagonal.defined()) {
-      if (!statistics.diagonal.defined()) statistics.diagonal = parameters.zeros();
-      parameters.view(statistics.diagonal, entry).copy_(diagonal);
-      any = true;
-    }
-    if (const auto root = find("noise.input_root." + entry.name); root.defined()) {
-      const auto index = find("noise.bias_index." + entry.name);
-      const auto first = static_cast<std::int64_t>(parameters.first_entry());
-      const std::int64_t bias = index.defined() ? index.item<std::int64_t>() - first : -1;
-      statistics.factors.push_back({i, bias, {}, {}, root, find("noise.output_root." + entry.name)});
-      any = true;
-    }
+  for (const auto& entry : parameters.entries()) {
+    const auto item = std::find_if(state.begin(), state.end(),
+                                   [&](const auto& named) { return named.first == "noise.diagonal." + entry.name; });
+    if (item == state.end()) continue;
+    if (!statistics.diagonal.defined()) statistics.diagonal = parameters.zeros();
+    parameters.view(statistics.diagonal, entry).copy_(item->second);
   }
-  if (any) keep(std::move(statistics));
+  if (statistics.diagonal.defined()) keep(std::move(statistics));
 }
 
 }  // namespace covnoise

@@ -1,40 +1,49 @@
 #include "noise/structures.h"
 
 #include "covnoise/ops/random.h"
-#include "noise/symmetric_root.h"
+#include "noise/lower_root.h"
+
+#include <map>
 
 namespace covnoise {
 namespace {
 
+/// L with L L^T = G of every layer, those of one size at a time.
+std::vector<at::Tensor> roots_of(const std::vector<KroneckerFactor>& factors) {
+  std::map<std::int64_t, std::vector<std::size_t>> by_size;
+  for (std::size_t i = 0; i < factors.size(); ++i) by_size[factors[i].output.size(0)].push_back(i);
+  std::vector<at::Tensor> roots(factors.size());
+  for (const auto& [size, layers] : by_size) {
+    std::vector<at::Tensor> outputs;
+    for (const auto layer : layers) outputs.push_back(factors[layer].output);
+    const auto found = lower_root(at::stack(outputs));
+    for (std::size_t i = 0; i < layers.size(); ++i) roots[layers[i]] = found[static_cast<std::int64_t>(i)];
+  }
+  return roots;
+}
+
 /// C = A (x) G for each linear and convolution layer (K-FAC; KFC's factors for convolutions), no damping; the diagonal
-/// for the parameters of other layers. Drawn as G^(1/2) Z A^(1/2) for the matrix [weight, bias], Z standard normal.
+/// for the parameters of other layers. Drawn as L Y with L L^T = G: the rows of Y are draws from N(0, A) that the
+/// backward pass has made out of the inputs themselves, so that A, its size and its root are nobody's concern.
 class Kfac final : public NoiseStructure {
  public:
   explicit Kfac(const Needs& needs) : needs_(needs) { needs_.kronecker = true; }
   Needs needs() const override { return needs_; }
-  std::int64_t default_refresh() const override { return 10; }
-
-  void prepare(Statistics& statistics) const override {
-    for (auto& layer : statistics.factors) {
-      layer.input_root = symmetric_root(layer.input);
-      layer.output_root = symmetric_root(layer.output);
-    }
-  }
 
   at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const override {
     const auto& parameters = *statistics.parameters;
-    auto xi = at::empty_like(statistics.gradient);
-    fill_normal(xi, stream);
-    auto noise = xi * statistics.diagonal.sqrt();
-    for (const auto& layer : statistics.factors) {
-      const auto& weight = parameters.entries()[layer.weight];
-      const std::int64_t outputs = layer.output_root.size(0);
-      auto z = parameters.view(xi, weight).reshape({outputs, -1});
-      const std::int64_t inputs = z.size(1);
-      if (layer.bias >= 0) z = at::cat({z, parameters.view(xi, parameters.entries()[layer.bias]).unsqueeze(1)}, 1);
-      const auto draw = layer.output_root.matmul(z).matmul(layer.input_root);
-      parameters.view(noise, weight).copy_(draw.narrow(1, 0, inputs).reshape(weight.sizes));
-      if (layer.bias >= 0) parameters.view(noise, parameters.entries()[layer.bias]).copy_(draw.select(1, inputs));
+    auto noise = at::empty_like(statistics.gradient);
+    fill_normal_of_variance(noise, statistics.diagonal, stream);
+    const auto roots = roots_of(statistics.factors);
+    for (std::size_t i = 0; i < roots.size(); ++i) {
+      const auto& layer = statistics.factors[i];
+      const auto multiply = [&](std::size_t entry) {
+        const auto& parameter = parameters.entries()[entry];
+        const auto drawn = parameters.view(statistics.draw, parameter).reshape({roots[i].size(0), -1});
+        parameters.view(noise, parameter).copy_(roots[i].matmul(drawn).view(parameter.sizes));
+      };
+      multiply(layer.weight);
+      if (layer.bias >= 0) multiply(static_cast<std::size_t>(layer.bias));
     }
     return noise;
   }

@@ -49,7 +49,7 @@ BatchPasses::Kind* BatchPasses::find(const Needs& needs, std::int64_t batch) {
 
 const PassedBatch& BatchPasses::run(const Needs& needs, const Loader& loader, const at::Tensor& indices,
                                     std::int64_t epoch, const BeforeLast& before_last) {
-  const bool captured = loader.device().is_cuda() && !needs.kronecker;  // factors are new tensors each time
+  const bool captured = loader.device().is_cuda() && !needs.kronecker;  // whose normal numbers are the capture's own
   const std::int64_t batch = indices.size(0);
   if (!captured) {
     const auto load = [&](std::int64_t first, std::int64_t n) {

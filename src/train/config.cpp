@@ -42,7 +42,7 @@ void check_batch_schedule(const TrainConfig& train) {
 
 void check_noise(const NoiseConfig& noise) {
   const bool draws = noise.structure == "full-fisher" || noise.structure == "true-fisher" ||
-                     (noise.structure == "diag-fisher" && noise.estimator == "signs");
+                     noise.structure == "kfac" || (noise.structure == "diag-fisher" && noise.estimator == "signs");
   if (draws && noise.refresh > 1) {
     throw Error(fmt::format("noise.refresh = {} is not possible for {}{}: each step needs its own draw; leave it out",
                             noise.refresh, noise.structure, noise.estimator == "signs" ? " with signs" : ""));

@@ -72,7 +72,7 @@ std::vector<Field> make_fields() {
       COVNOISE_FIELD(noise.match_momentum, from_to_below(0, 1), "the small batch's momentum, for match"),
       COVNOISE_FIELD(noise.placement, one_of({"update", "gradient"}), "past the momentum buffer, or through it"),
       COVNOISE_FIELD(noise.stop_after, between(0, 1), "fraction of the training with noise"),
-      COVNOISE_FIELD(noise.refresh, at_least(0), "steps between two statistics; 0: the structure's own"),
+      COVNOISE_FIELD(noise.refresh, at_least(1), "steps between two measurements of the statistics"),
       COVNOISE_FIELD(noise.sigma, at_least(0), "strength of the multiplicative and the isotropic noise"),
 
       COVNOISE_FIELD(run.threads, between(0, 4096), "of the CPU; 0: all"),

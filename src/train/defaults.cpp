@@ -51,7 +51,6 @@ void resolve_defaults(Config& config) {
   auto& noise = config.noise;
   if (noise.match_lr == 0) noise.match_lr = default_rate(config.model, noise.small_batch);
   const auto structure = make_structure(noise.structure, injection_options(config).structure_options);
-  if (noise.refresh == 0) noise.refresh = structure->default_refresh();
   if (noise.estimator == "auto") {
     const Squares squares = structure->needs().squares;
     if (squares != Squares::kNone) noise.estimator = squares == Squares::kGhost ? "ghost" : "exact";

@@ -36,7 +36,7 @@ TEST_P(Accounting, ExactSquaresEqualOneBackwardPerExample) {
   EXPECT_TRUE(equal(record->weight_squares.flatten(), squares(weights, 1)));
   EXPECT_TRUE(equal(record->bias_squares, squares(biases, 1)));
   EXPECT_EQ(record->weight_squares.sizes(), subject_.weight().sizes());
-  EXPECT_FALSE(record->input_factor.defined() || record->gram.defined());
+  EXPECT_FALSE(record->weight_draw.defined() || record->gram.defined());
 }
 
 TEST_P(Accounting, GhostSquaresEqualOneBackwardPerGhostBatch) {
@@ -65,11 +65,13 @@ TEST_P(Accounting, StatisticsAddUpOverMicroBatches) {
   gradients(subject_, subject_.x, subject_.dz);
   const auto parts = record_of(subject_, request);
   gradients(subject_, subject_.x.narrow(0, 0, 2), subject_.dz.narrow(0, 0, 2));
+  parts->first = 2;
   gradients(subject_, subject_.x.narrow(0, 2, 4), subject_.dz.narrow(0, 2, 4));
   EXPECT_TRUE(equal(parts->weight_squares, whole->weight_squares));
   EXPECT_TRUE(equal(parts->bias_squares, whole->bias_squares));
-  EXPECT_EQ(whole->input_factor.defined(), subject_.layer->has_kronecker_factors());
-  EXPECT_TRUE(equal(parts->input_factor, whole->input_factor));
+  EXPECT_EQ(whole->weight_draw.defined(), subject_.layer->has_kronecker_factors());
+  EXPECT_TRUE(equal(parts->weight_draw, whole->weight_draw));
+  EXPECT_TRUE(equal(parts->bias_draw, whole->bias_draw));
   EXPECT_TRUE(equal(parts->output_factor, whole->output_factor));
 }
 

@@ -61,7 +61,7 @@ TEST_P(GhostNormLayer, SquaresEqualOneCopyOfTheParametersPerExample) {
   EXPECT_TRUE(equal(exact->weight_squares, weights.pow(2).sum(0)));
   EXPECT_TRUE(equal(exact->bias_squares, biases.pow(2).sum(0)));
   EXPECT_TRUE(equal(exact->gram, weights.mm(weights.t()) + biases.mm(biases.t())));
-  EXPECT_FALSE(exact->input_factor.defined());
+  EXPECT_FALSE(exact->weight_draw.defined());
   const auto ghost = record_of(subject_, {Squares::kGhost, false, false, 2});
   gradients(subject_, subject_.x, subject_.dz);
   EXPECT_TRUE(equal(ghost->weight_squares, weights.view({3, 2, 4}).sum(1).pow(2).sum(0)));

@@ -1,3 +1,4 @@
+#include "covnoise/ops/random.h"
 #include "layer_case.h"
 
 #include <gtest/gtest.h>
@@ -56,14 +57,26 @@ TEST_P(ConvolutionStatistics, SpatialSquaresDropCrossTermsOfPositions) {
   }
 }
 
-TEST_P(ConvolutionStatistics, KroneckerFactorsSumOverExamplesAndPositions) {
+/// The normal numbers of a layer whose examples have these places, [M T, O]: an example begins with a new block of
+/// four.
+at::Tensor normals(const RandomStream& stream, std::int64_t first, const at::Tensor& dz) {
+  const std::int64_t count = dz[0].numel(), blocks = (count + 3) / 4;
+  auto all = at::empty({first + dz.size(0), 4 * blocks}, dz.options());
+  fill_normal(all, stream);
+  return all.slice(0, first).slice(1, 0, count).reshape({-1, dz.size(1)});
+}
+
+TEST_P(ConvolutionStatistics, KroneckerFactorAndDrawSumOverExamplesAndPositions) {
   if (c_.groups != 1) GTEST_SKIP() << "no factors of grouped convolutions";
-  const auto record = record_of(subject_, {Squares::kNone, true, false, 0});
+  Request request{Squares::kNone, true, false, 0};
+  request.normals = {3, Purpose::kInputs, 5};
+  const auto record = record_of(subject_, request);
+  record->first = 2;
   gradients(subject_, subject_.x, subject_.dz);
-  auto a = patches().flatten(2).flatten(0, 1);  // [M T, K]
-  const auto dz = derivatives().flatten(0, 1);
-  if (c_.bias) a = at::cat({a, at::ones({a.size(0), 1}, a.options())}, 1);
-  EXPECT_TRUE(equal(record->input_factor, a.t().mm(a)));
+  const auto a = patches().flatten(2).flatten(0, 1);  // [M T, K]
+  const auto dz = derivatives().flatten(0, 1), xi = normals(request.normals, 2, subject_.dz);
+  EXPECT_TRUE(equal(record->weight_draw.flatten(1), xi.t().mm(a)));
+  EXPECT_TRUE(equal(record->bias_draw, c_.bias ? xi.sum(0) : at::Tensor()));
   EXPECT_TRUE(equal(record->output_factor, dz.t().mm(dz)));
   EXPECT_EQ(record->positions, subject_.dz.size(2) * subject_.dz.size(3));
 }
@@ -80,12 +93,15 @@ INSTANTIATE_TEST_SUITE_P(
                          c.bias ? "Bias" : "", c.dtype == at::kDouble ? "Double" : "Float");
     });
 
-TEST(LinearStatistics, KroneckerFactorsTakeTheBiasAsOneMoreInput) {
+TEST(LinearStatistics, KroneckerFactorAndDrawSumOverExamples) {
   const auto linear = subject(Linear(5, 3), at::kDouble, {6, 5});
-  const auto record = record_of(linear, {Squares::kNone, true, false, 0});
+  Request request{Squares::kNone, true, false, 0};
+  request.normals = {3, Purpose::kInputs, 5};
+  const auto record = record_of(linear, request);
   gradients(linear, linear.x, linear.dz);
-  const auto a = at::cat({linear.x, at::ones({6, 1}, linear.x.options())}, 1);
-  EXPECT_TRUE(close(record->input_factor, a.t().mm(a), 1e-12));
+  const auto xi = normals(request.normals, 0, linear.dz);
+  EXPECT_TRUE(close(record->weight_draw, xi.t().mm(linear.x), 1e-12));
+  EXPECT_TRUE(close(record->bias_draw, xi.sum(0), 1e-12));
   EXPECT_TRUE(close(record->output_factor, linear.dz.t().mm(linear.dz), 1e-12));
 }
 

@@ -163,7 +163,9 @@ TEST_P(CollectorTest, SpatialSquaresDropTheCrossTermsOfPositions) {
   }
 }
 
-TEST_P(CollectorTest, KroneckerFactorsOfTheLastLayerEqualTheirDefinition) {
+TEST_P(CollectorTest, KroneckerFactorAndDrawOfTheLastLayerEqualTheirDefinition) {
+  const auto index = static_cast<std::uint32_t>(Recorder(*network_, parameters_).layers().size()) - 1;
+  const auto purpose = static_cast<Purpose>(static_cast<std::uint32_t>(Purpose::kInputs) + (index << 8));
   Needs needs = squares(Squares::kExact);
   needs.kronecker = true;
   const auto statistics = collect(collector_, needs, examples_, 4);
@@ -171,12 +173,18 @@ TEST_P(CollectorTest, KroneckerFactorsOfTheLastLayerEqualTheirDefinition) {
   const auto& last = statistics.factors.back();
   const auto dz = contributions_.narrow(1, contributions_.size(1) - 3, 3);
   expect_equal(last.output.cpu().to(at::kDouble), dz.t().matmul(dz) / kExamples);
-  const std::int64_t inputs = last.input.size(0) - 1;
+  const auto drawn = [&](std::size_t entry) {
+    return parameters_.view(statistics.draw, parameters_.entries()[entry]).cpu().to(at::kDouble);
+  };
+  const std::int64_t inputs = drawn(last.weight).size(1);
   const auto weight =
       contributions_.narrow(1, contributions_.size(1) - 3 - 3 * inputs, 3 * inputs).reshape({-1, 3, inputs});
   const auto a = (weight * dz.unsqueeze(2)).sum(1) / dz.pow(2).sum(1, true);  // [M, inputs]
-  const auto with_one = torch::cat({a, torch::ones({kExamples, 1}, torch::kFloat64)}, 1);
-  expect_equal(last.input.cpu().to(at::kDouble), with_one.t().matmul(with_one) / kExamples);
+  auto xi = testing::on_device(torch::empty({kExamples, 4}, torch::kFloat64));
+  fill_normal(xi, {17, purpose, 3});
+  const auto expected = xi.cpu().narrow(1, 0, 3) / std::sqrt(static_cast<double>(kExamples));
+  expect_equal(drawn(last.weight), expected.t().matmul(a));
+  expect_equal(drawn(static_cast<std::size_t>(last.bias)), expected.sum(0));
 }
 
 TEST_P(CollectorTest, SquaresOfModelLabelsAreThoseOfALabelledBatch) {

@@ -123,31 +123,45 @@ TEST_F(Parts, OfDiagonalNoiseHaveTheWholeVarianceAndAreIndependent) {
   }
 }
 
-/// A (x) G of both layers in the order of the parameters: weight's rows, then bias.
-at::Tensor kronecker_covariance(const Statistics& statistics) {
-  std::vector<at::Tensor> blocks;
-  for (const auto& layer : statistics.factors) {
-    const std::int64_t outputs = layer.output.size(0), inputs = layer.input.size(0) - 1;
-    std::vector<std::int64_t> order;
-    for (std::int64_t o = 0; o < outputs; ++o) {
-      for (std::int64_t k = 0; k < inputs; ++k) order.push_back(o * (inputs + 1) + k);
-    }
-    for (std::int64_t o = 0; o < outputs; ++o) order.push_back(o * (inputs + 1) + inputs);
-    const auto index = torch::tensor(order, torch::kInt64);
-    blocks.push_back(torch::kron(layer.output, layer.input).cpu().index_select(0, index).index_select(1, index));
+/// A (x) G of a linear layer of so many inputs and outputs, whose parameters begin at that column of the contributions
+/// [M, d], in their order: the weight's rows, then the bias.
+at::Tensor kronecker_covariance(const at::Tensor& contributions, std::int64_t first, std::int64_t inputs,
+                                std::int64_t outputs) {
+  const std::int64_t examples = contributions.size(0);
+  const auto dz = contributions.narrow(1, first + outputs * inputs, outputs);
+  const auto weight = contributions.narrow(1, first, outputs * inputs).reshape({examples, outputs, inputs});
+  const auto a = (weight * dz.unsqueeze(2)).sum(1) / dz.square().sum(1, true);
+  const auto with_one = torch::cat({a, torch::ones({examples, 1}, torch::kFloat64)}, 1);
+  std::vector<std::int64_t> order;
+  for (std::int64_t o = 0; o < outputs; ++o) {
+    for (std::int64_t k = 0; k < inputs; ++k) order.push_back(o * (inputs + 1) + k);
   }
-  return torch::block_diag(blocks);
+  for (std::int64_t o = 0; o < outputs; ++o) order.push_back(o * (inputs + 1) + inputs);
+  const auto index = torch::tensor(order, torch::kInt64);
+  const auto product = torch::kron(dz.t().matmul(dz), with_one.t().matmul(with_one)) / (examples * examples);
+  return product.index_select(0, index).index_select(1, index);
 }
 
 TEST_F(Parts, OfKroneckerNoiseHaveTheMeanOfTheirProducts) {
-  constexpr std::int64_t kDraws = 8000;
-  auto shares = parts(noise_of("kfac"), {6, 4, 2});
+  constexpr std::int64_t kDraws = 4000;
+  const Sizes sizes{6, 4, 2};
+  const auto contributions = testing::contributions(*network_, examples_).cpu();
   at::Tensor expected;
-  for (const auto& share : shares) {
-    const auto part = kScaleSquared * share.context.share * kronecker_covariance(share.statistics);
+  std::int64_t first = 0;
+  for (const std::int64_t count : sizes) {
+    const auto rows = contributions.narrow(0, first, count);
+    const auto product = torch::block_diag({kronecker_covariance(rows, 0, 3, 4), kronecker_covariance(rows, 16, 4, 3)});
+    const auto part = kScaleSquared * static_cast<double>(count) / kWhole * product;
     expected = expected.defined() ? expected + part : part;
+    first += count;
   }
-  expect_covariance(covariance(shares, kDraws), expected, kDraws);
+  std::vector<at::Tensor> draws;
+  for (std::int64_t step = 0; step < kDraws; ++step) {
+    auto shares = parts(noise_of("kfac"), sizes, step);
+    draws.push_back(sum_of_draws(shares, step));
+  }
+  const auto all = torch::stack(draws);
+  expect_covariance(all.t().matmul(all) / kDraws, expected, kDraws);
 }
 
 // Over all 2^M signs, which a few hundred steps would only sample, the covariance is F by the formula; that the very

@@ -1,4 +1,6 @@
 #pragma once
+#include "covnoise/ops/philox.h"
+
 #include <torch/csrc/autograd/variable.h>
 #include <torch/custom_class.h>
 
@@ -21,9 +23,10 @@ enum class Squares {
 /// What to collect in the next backward pass.
 struct Request {
   Squares squares = Squares::kNone;
-  bool kronecker = false;        ///< Kronecker factors A and G of each linear and convolution layer
+  bool kronecker = false;        ///< of each linear and convolution layer the factor G, and a draw from the factor A
   bool gram = false;             ///< Gram matrix and fourth powers of the per-example gradients
   std::int64_t ghost_batch = 0;  ///< examples of one ghost batch, for kGhost
+  RandomStream normals{};        ///< the xi of the layer's examples, for `kronecker`
   bool any() const { return squares != Squares::kNone || kronecker || gram; }
 };
 
@@ -31,10 +34,12 @@ struct Request {
 /// not asked for are undefined. All are sums over examples and add up over micro-batches.
 struct LayerRecord : torch::CustomClassHolder {
   Request request;
-  at::Tensor weight_squares;   ///< shape of the weight
-  at::Tensor bias_squares;     ///< shape of the bias
-  at::Tensor input_factor;     ///< A, sum_i sum_t a a^T, the bias as one more input equal to 1  [K(+1), K(+1)]
-  at::Tensor output_factor;    ///< G, sum_i sum_t Dz Dz^T  [I, I]
+  at::Tensor weight_squares;  ///< shape of the weight
+  at::Tensor bias_squares;    ///< shape of the bias
+  at::Tensor output_factor;   ///< G, sum_i sum_t Dz Dz^T  [I, I]
+  at::Tensor weight_draw;     ///< sum_i sum_t xi a^T, xi [I] standard normal, another one for each i and t
+  at::Tensor bias_draw;       ///< sum_i sum_t xi: the bias is one more input equal to 1
+  std::int64_t first = 0;     ///< place in the large batch of the pass's first example, whose xi are those of the place
   std::int64_t positions = 1;  ///< |T|: output positions of a convolution, 1 for a linear layer
   at::Tensor gram;             ///< [M, M] of this micro-batch, added into
   at::Tensor fourth_powers;    ///< sum over examples and parameters of g^4, one number

@@ -30,21 +30,24 @@ class Recorder {
   /// Whether the next backward passes record. A forward pass whose graph shall record must run between start and stop.
   void set_active(bool active);
   void stop();
+  /// The place in the large batch of the next pass's first example.
+  void set_first(std::int64_t place);
 
   const std::vector<Layer>& layers() const { return layers_; }
   const at::Tensor& squares() const { return squares_; }  ///< layout of the parameters; undefined before the first use
+  const at::Tensor& draw() const { return draw_; }        ///< the same, of the layers with Kronecker factors; else zero
   /// Names of parameters that belong to no accounted layer.
   const std::vector<std::string>& unaccounted() const { return unaccounted_; }
 
  private:
-  Request request_of(const Layer& layer) const;
+  Request request_of(std::size_t layer) const;
 
   torch::nn::Module& module_;
   const FlatParameters& parameters_;
   std::vector<Layer> layers_;
   std::vector<std::string> unaccounted_;
   Request request_;
-  at::Tensor squares_;
+  at::Tensor squares_, draw_;
 };
 
 }  // namespace covnoise

@@ -25,12 +25,13 @@ class Collector {
   /// `forward` runs `module` and gives logits; `parameters` are the module's.
   Collector(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options);
 
-  /// Starts a batch, whose first `add` sets gradient and sums to zero. `seed` and `step` choose the signs and labels
-  /// that are drawn, `first` the place of the first example in the large batch, of which this may be a part.
+  /// Starts a batch, whose first `add` sets gradient and sums to zero. `seed` and `step` choose the signs, labels
+  /// and normal numbers that are drawn, `first` the place of the first example in the large batch, of which this may be
+  /// a part.
   void begin(const Needs& needs, std::uint64_t seed, std::uint32_t step, std::int64_t first = 0);
   /// The next examples of the batch: forward and every backward pass. With batch statistics, whole ghost batches.
   /// Neither this nor `finish` waits for a device: from the second batch of a size on a captured graph can hold them,
-  /// unless factors are needed.
+  /// unless Kronecker factors are needed.
   void add(const at::Tensor& images, const at::Tensor& labels);
   const Sums& sums() const { return sums_; }
   /// The statistics of a part of the parameters, already during the last `add`, once its backward pass is through with
@@ -56,7 +57,7 @@ class Collector {
   void finish_elements(std::int64_t first);
   void finish_diagonal(at::Tensor squares, const at::Tensor& mean) const;
   Statistics statistics_of(const FlatParameters& part) const;
-  std::vector<KroneckerFactors> factors_of(const FlatParameters& part) const;
+  std::vector<KroneckerFactor> factors_of(const FlatParameters& part) const;
 
   torch::nn::Module& module_;
   Forward forward_;

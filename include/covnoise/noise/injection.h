@@ -28,7 +28,7 @@ struct InjectionOptions {
   double match_momentum = 0.9;
   Placement placement = Placement::kUpdate;
   double stop_after = 0.25;  ///< fraction of the training after which the noise is off
-  std::int64_t refresh = 0;  ///< steps between two refreshes of the statistics; 0: the structure's own
+  std::int64_t refresh = 1;  ///< steps between two refreshes of the statistics
 };
 
 /// What the policy knows of a step.
@@ -76,7 +76,6 @@ class Injection {
 
   InjectionOptions options_;
   std::unique_ptr<NoiseStructure> structure_;
-  std::int64_t refresh_;
   std::vector<Statistics> kept_;  // of the whole network, or of its parts in their order
 };
 

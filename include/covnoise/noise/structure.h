@@ -24,35 +24,35 @@ enum class ExtraBackward {
 /// What a structure asks of the step's backward passes.
 struct Needs {
   Squares squares = Squares::kNone;
-  bool kronecker =
-      false;  ///< factors of linear and convolution layers; squares are then taken of the other layers only
+  bool kronecker = false;  ///< of linear and convolution layers; squares are then taken of the other layers only
   Labels labels = Labels::kData;
   ExtraBackward extra = ExtraBackward::kNone;
+  /// Whether what the passes give is a draw, of which every step needs its own.
+  bool draw() const { return kronecker || extra != ExtraBackward::kNone; }
   friend bool operator==(const Needs& a, const Needs& b) {
     return a.squares == b.squares && a.kronecker == b.kronecker && a.labels == b.labels && a.extra == b.extra;
   }
 };
 
-/// The Kronecker factors of one layer: C = A (x) G for the matrix [weight, bias] of shape [I, K(+1)].
-struct KroneckerFactors {
+/// One layer's part of C = A (x) G for the matrix [weight, bias] of shape [I, K(+1)]: G. Instead of the other factor,
+/// A = mean_i sum_t a a^T, `Statistics::draw` has I independent draws from N(0, A).
+struct KroneckerFactor {
   std::size_t weight;      ///< index into FlatParameters::entries()
   std::int64_t bias = -1;  ///< the same, or -1
-  at::Tensor input;        ///< A = mean_i sum_t a a^T
   at::Tensor output;       ///< G = mean over i and t of Dz Dz^T
-  at::Tensor input_root;   ///< A^(1/2), once the structure has prepared it
-  at::Tensor output_root;  ///< G^(1/2)
 };
 
 /// What the backward passes of one large batch gave. Buffers have the layout of `parameters`; those that were not asked
 /// for are undefined.
 struct Statistics {
   const FlatParameters* parameters = nullptr;
-  std::int64_t examples = 0;              ///< M
-  at::Tensor gradient;                    ///< g, the mean over examples
-  at::Tensor diagonal;                    ///< estimate of diag(F); zero where a layer has Kronecker factors instead
-  bool centred = false;                   ///< whether the diagonal is of the covariance (ghost) or of F itself
-  at::Tensor draw;                        ///< (1/sqrt M) sum_i sigma_i g_i, or the same with labels of the model
-  std::vector<KroneckerFactors> factors;  ///< of the layers that have them
+  std::int64_t examples = 0;             ///< M
+  at::Tensor gradient;                   ///< g, the mean over examples
+  at::Tensor diagonal;                   ///< estimate of diag(F); zero where a layer has a Kronecker factor instead
+  bool centred = false;                  ///< whether the diagonal is of the covariance (ghost) or of F itself
+  at::Tensor draw;                       ///< (1/sqrt M) sum_i sigma_i g_i, or the same with labels of the model, or
+                                         ///< (1/sqrt M) sum_i sum_t xi a^T where a layer has a Kronecker factor
+  std::vector<KroneckerFactor> factors;  ///< of the layers that have one
 };
 
 /// One covariance structure C. Knows nothing of schedules, placement, momentum or devices: `Injection` does.
@@ -65,8 +65,6 @@ class NoiseStructure {
  public:
   virtual ~NoiseStructure() = default;
   virtual Needs needs() const = 0;
-  /// Called once for new statistics, before samples are drawn from them: the place for work worth keeping.
-  virtual void prepare(Statistics&) const {}
   /// C^(1/2) xi, xi ~ N(0, I) from the stream of this step, in the layout of statistics.parameters.
   virtual at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const = 0;
   /// Where C is diagonal, C itself, zero in the gaps: the update then draws sqrt(C) xi without `sample`. Else
@@ -77,8 +75,6 @@ class NoiseStructure {
   /// Whether C is a mean over examples, so that independent samples from the statistics of parts of a batch, each times
   /// the square root of its share, add up to one of the whole. Else the whole is needed for a sample.
   virtual bool adds_up_over_parts() const { return !(needs() == Needs{}); }
-  /// Steps between two refreshes of the statistics, where the user does not say.
-  virtual std::int64_t default_refresh() const { return 1; }
 };
 
 /// What a structure is made from: the [noise] section of a recipe, and what the network is like.

@@ -22,6 +22,7 @@ enum class Purpose : std::uint32_t {
   kLabels = 6,
   kData = 7,
   kAnalysis = 8,
+  kInputs = 9,
 };
 
 struct Philox4 {

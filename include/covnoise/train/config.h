@@ -60,7 +60,7 @@ struct NoiseConfig {
   double match_lr = 0, match_momentum = 0.9;
   std::string placement = "update";
   double stop_after = 0.25;
-  std::int64_t refresh = 0;
+  std::int64_t refresh = 1;
   double sigma = 0.1;
 };
 

@@ -4,7 +4,7 @@
 namespace covnoise {
 
 /// Settles what a recipe leaves to the model: rates that are 0 (the model's default rate at that batch), the ghost
-/// batch where the batch is smaller, the micro-batch, the estimator and the refresh of the noise. Afterwards
+/// batch where the batch is smaller, the micro-batch, the estimator of the noise. Afterwards
 /// config.toml says everything that was used.
 void resolve_defaults(Config& config);
 
