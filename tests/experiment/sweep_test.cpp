@@ -3,6 +3,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/file.h"
 #include "covnoise/core/spread.h"
+#include "covnoise/train/run_folder.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
@@ -132,6 +133,9 @@ TEST_F(RunnerTest, RanksAndDoesNotRepeat) {
   EXPECT_THAT(sweep_table(outcomes), HasSubstr("Judged by the test set"));
   for (const auto& path : save_sweep(outcomes, run.out)) EXPECT_GT(fs::file_size(path), 50u);
   run.program = "/bin/false";  // would fail, were it started
+  run_sweep(sweep_points(sweep), run);
+  const auto& best = outcomes[0].point.runs.front();
+  ASSERT_GT(fs::remove_all(RunFolder{run.out / "runs" / best.name}.checkpoints()), 0u);
   run_sweep(sweep_points(sweep), run);
   EXPECT_EQ(collect_sweep(sweep_points(sweep), run.out).outcomes[0].accuracy, outcomes[0].accuracy);
   EXPECT_THAT(said_, HasSubstr("2 of 2 runs were there already"));
