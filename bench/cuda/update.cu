@@ -64,7 +64,7 @@ void check_fill(Checker& checker) {
   }
   const Buffer<float> out(kSize);
   const auto compare = [&](const char* name, Distribution distribution, const Values& wanted, double tolerance) {
-    fill_random(out.get(), false, kSize, distribution, stream, nullptr);
+    fill_random(out.get(), Number::kFloat, kSize, distribution, stream, nullptr);
     checker.compare(name, as_values(out.download()), wanted, tolerance);
   };
   compare("normals", Distribution::kNormal, normals, 1e-6);

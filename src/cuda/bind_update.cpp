@@ -14,10 +14,12 @@ float* floats(const at::Tensor& buffer, std::int64_t size) {
   return buffer.data_ptr<float>();
 }
 
-bool wide(const at::Tensor& out) {
-  TORCH_CHECK(out.is_contiguous() && (out.scalar_type() == at::kFloat || out.scalar_type() == at::kDouble),
-              "random numbers fill contiguous tensors of float or double");
-  return out.scalar_type() == at::kDouble;
+/// Low precision for normals alone.
+Number number_of(const at::Tensor& out, bool low) {
+  const auto type = out.scalar_type();
+  TORCH_CHECK(out.is_contiguous() && (type == at::kFloat || type == at::kDouble || (low && type == at::kBFloat16)),
+              "these random numbers fill contiguous tensors of float or double", low ? " or bfloat16" : "");
+  return type == at::kDouble ? Number::kDouble : type == at::kFloat ? Number::kFloat : Number::kBFloat16;
 }
 
 RandomStream stream_of(std::int64_t seed, std::int64_t purpose, std::int64_t step, std::int64_t first) {
@@ -28,7 +30,8 @@ RandomStream stream_of(std::int64_t seed, std::int64_t purpose, std::int64_t ste
 void fill(at::Tensor out, std::int64_t distribution, std::int64_t seed, std::int64_t purpose, std::int64_t step,
           std::int64_t first) {
   const c10::cuda::CUDAGuard guard(out.device());
-  fill_random(out.data_ptr(), wide(out), out.numel(), static_cast<Distribution>(distribution),
+  const auto of = static_cast<Distribution>(distribution);
+  fill_random(out.data_ptr(), number_of(out, of == Distribution::kNormal), out.numel(), of,
               stream_of(seed, purpose, step, first), current_stream());
 }
 
@@ -38,7 +41,7 @@ void fill_of_variance(at::Tensor out, const at::Tensor& variance, std::int64_t s
   TORCH_CHECK(
       variance.is_contiguous() && variance.numel() == out.numel() && variance.scalar_type() == out.scalar_type(),
       "variances must be contiguous, and of the size and type of what they are for");
-  fill_normal_of_variance(out.data_ptr(), variance.data_ptr(), wide(out), out.numel(),
+  fill_normal_of_variance(out.data_ptr(), variance.data_ptr(), number_of(out, false), out.numel(),
                           stream_of(seed, purpose, step, first), current_stream());
 }
 

@@ -1,6 +1,10 @@
 #include "cuda/update.h"
 
+#include <cuda_bf16.h>
+
 #include <algorithm>
+#include <cstdint>
+#include <type_traits>
 
 namespace covnoise::cuda {
 namespace {
@@ -68,10 +72,17 @@ __global__ void __launch_bounds__(kThreads)
   if (i < size) squares[i] = fmaxf(squares[i] - of_mean * mean[i] * mean[i], 0.0f) * factor;
 }
 
+/// Four elements, written at once.
+template <class T>
+struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) Pack {
+  T v[4];
+};
+
 /// Four elements from one block of the stream.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     fill_kernel(T* out, const T* variance, long long size, Distribution distribution, RandomStream random) {
+  using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
   const long long block = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
   if (4 * block >= size) return;
   Four four;
@@ -84,19 +95,44 @@ __global__ void __launch_bounds__(kThreads)
                   : (words.x[i] >> 31) != 0              ? 1.0f
                                                          : -1.0f;
   }
-  for (long long i = 4 * block; i < min(4 * block + 4, size); ++i) {
-    const T value = static_cast<T>(four.v[i - 4 * block]);
-    out[i] = variance ? static_cast<T>(sqrt(variance[i])) * value : value;
+  const long long left = size - 4 * block;
+  Pack<T> pack;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const Wide value = four.v[i];
+    const bool scaled = variance && i < left;
+    pack.v[i] = static_cast<T>(scaled ? sqrt(static_cast<Wide>(variance[4 * block + i])) * value : value);
+  }
+  if (left >= 4 && reinterpret_cast<std::uintptr_t>(out) % alignof(Pack<T>) == 0) {
+    reinterpret_cast<Pack<T>*>(out)[block] = pack;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (i < left) out[4 * block + i] = pack.v[i];
   }
 }
 
-template <class T>
-void launch_fill(void* out, const void* variance, long long size, Distribution distribution, const RandomStream& random,
-                 cudaStream_t stream) {
+void launch_fill(void* out, const void* variance, Number number, long long size, Distribution distribution,
+                 const RandomStream& random, cudaStream_t stream) {
   if (size == 0) return;
   const unsigned blocks = static_cast<unsigned>(divide_up<long long>(size, 4 * kThreads));
-  fill_kernel<T><<<blocks, kThreads, 0, stream>>>(static_cast<T*>(out), static_cast<const T*>(variance), size,
-                                                  distribution, random);
+  const auto launch = [&](auto of_type) {
+    using T = decltype(of_type);
+    fill_kernel<T><<<blocks, kThreads, 0, stream>>>(static_cast<T*>(out), static_cast<const T*>(variance), size,
+                                                    distribution, random);
+  };
+  switch (number) {
+    case Number::kBFloat16:
+      launch(__nv_bfloat16{});
+      break;
+    case Number::kFloat:
+      launch(float{});
+      break;
+    case Number::kDouble:
+      launch(double{});
+      break;
+  }
   check_launch("random fill");
 }
 
@@ -127,16 +163,14 @@ void group_variance(float* squares, const float* mean, float of_mean, float fact
   check_launch("group variance");
 }
 
-void fill_random(void* out, bool wide, long long size, Distribution distribution, const RandomStream& random,
+void fill_random(void* out, Number number, long long size, Distribution distribution, const RandomStream& random,
                  cudaStream_t stream) {
-  wide ? launch_fill<double>(out, nullptr, size, distribution, random, stream)
-       : launch_fill<float>(out, nullptr, size, distribution, random, stream);
+  launch_fill(out, nullptr, number, size, distribution, random, stream);
 }
 
-void fill_normal_of_variance(void* out, const void* variance, bool wide, long long size, const RandomStream& random,
+void fill_normal_of_variance(void* out, const void* variance, Number number, long long size, const RandomStream& random,
                              cudaStream_t stream) {
-  wide ? launch_fill<double>(out, variance, size, Distribution::kNormal, random, stream)
-       : launch_fill<float>(out, variance, size, Distribution::kNormal, random, stream);
+  launch_fill(out, variance, number, size, Distribution::kNormal, random, stream);
 }
 
 }  // namespace covnoise::cuda

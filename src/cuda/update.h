@@ -42,10 +42,11 @@ void group_variance(float* squares, const float* mean, float of_mean, float fact
 
 /// What fill_random writes: element i from normal i, or from word i, of the stream.
 enum class Distribution { kNormal, kSigns, kUniform };  // in the order of ops/random.cpp
-/// As ops/random.h on the CPU. out: float or, with `wide`, double.
-void fill_random(void* out, bool wide, long long size, Distribution distribution, const RandomStream& random,
+enum class Number { kBFloat16, kFloat, kDouble };
+/// As ops/random.h on the CPU.
+void fill_random(void* out, Number number, long long size, Distribution distribution, const RandomStream& random,
                  cudaStream_t stream);
-void fill_normal_of_variance(void* out, const void* variance, bool wide, long long size, const RandomStream& random,
+void fill_normal_of_variance(void* out, const void* variance, Number number, long long size, const RandomStream& random,
                              cudaStream_t stream);
 
 }  // namespace covnoise::cuda

@@ -47,10 +47,9 @@ at::Tensor normals_like(const at::Tensor& dz, const LayerRecord& record) {
   const std::int64_t blocks = (count + kWordsOfBlock - 1) / kWordsOfBlock;  // an example begins with a new block
   auto stream = record.request.normals;
   stream.first += static_cast<std::uint64_t>(record.first * blocks);
-  const auto type = dz.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const auto filled = at::empty({examples, blocks * kWordsOfBlock}, dz.options().dtype(type));
+  const auto filled = at::empty({examples, blocks * kWordsOfBlock}, dz.options());
   fill_normal(filled, stream);
-  auto normals = filled.narrow(1, 0, count).to(dz.scalar_type());
+  auto normals = filled.narrow(1, 0, count);
   if (dz.dim() == 2) return normals;
   normals = normals.reshape({examples, dz.size(2), dz.size(3), outputs}).permute({0, 3, 1, 2});
   return normals.contiguous(dz.suggest_memory_format());

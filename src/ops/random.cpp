@@ -39,11 +39,11 @@ void fill_words(at::Tensor& out, const RandomStream& stream, const Function& f) 
   });
 }
 
-/// Element i of `out` = f(normal i of the stream, i). In float64 the same normals: a run in it differs from one in
-/// float32 by rounding alone.
+/// Element i of `out` = f(normal i of the stream, i). The same normals in every type: a run in float64 differs from one
+/// in float32 by rounding alone.
 template <class Function>
 void transform_normals(at::Tensor& out, const RandomStream& stream, const Function& f) {
-  AT_DISPATCH_FLOATING_TYPES(out.scalar_type(), "transform_normals", [&] {
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, out.scalar_type(), "transform_normals", [&] {
     auto* data = out.data_ptr<scalar_t>();
     for_chunks(out, [&](std::int64_t begin, std::int64_t end) {
       float block[kChunk];

@@ -90,12 +90,18 @@ TEST(FillNormal, IsAPureFunctionOfTheStreamAndTheIndex) {
   }
 }
 
-TEST(FillNormal, GivesTheSameNumbersInFloatAndDouble) {
-  auto single = testing::on_device(torch::empty({5000})),
-       wide = testing::on_device(torch::empty({5000}, torch::kFloat64));
-  fill_normal(single, {9, Purpose::kNoise, 0});
+/// Whatever the type, the size and where in memory it begins.
+TEST(FillNormal, GivesTheSameNumbersInEveryType) {
+  auto wide = testing::on_device(torch::empty({5003}, torch::kFloat64));
   fill_normal(wide, {9, Purpose::kNoise, 0});
-  EXPECT_TRUE(single.to(torch::kFloat64).equal(wide));
+  for (const auto type : {torch::kFloat64, torch::kFloat32, torch::kBFloat16}) {
+    for (const std::int64_t first : {0, 1}) {
+      auto buffer = testing::on_device(torch::full({5010}, 7, type));
+      fill_normal(buffer.narrow(0, first, 5003), {9, Purpose::kNoise, 0});
+      EXPECT_TRUE(buffer.narrow(0, first, 5003).equal(wide.to(torch::kFloat32).to(type))) << type << " " << first;
+      EXPECT_TRUE(buffer.narrow(0, first + 5003, 5).eq(7).all().item<bool>());
+    }
+  }
 }
 
 TEST(FillSigns, AreBalancedAndNothingElse) {
