@@ -49,10 +49,11 @@ at::Tensor normals_like(const at::Tensor& dz, const LayerRecord& record) {
   stream.first += static_cast<std::uint64_t>(record.first * blocks);
   const auto filled = at::empty({examples, blocks * kWordsOfBlock}, dz.options());
   fill_normal(filled, stream);
-  auto normals = filled.narrow(1, 0, count);
+  const auto normals = filled.narrow(1, 0, count).contiguous();
   if (dz.dim() == 2) return normals;
-  normals = normals.reshape({examples, dz.size(2), dz.size(3), outputs}).permute({0, 3, 1, 2});
-  return normals.contiguous(dz.suggest_memory_format());
+  return normals.view({examples, dz.size(2), dz.size(3), outputs})
+      .permute({0, 3, 1, 2})
+      .contiguous(dz.suggest_memory_format());
 }
 
 std::int64_t examples_per_group(const Request& request, std::int64_t examples) {
