@@ -11,16 +11,20 @@ namespace {
 
 constexpr int kThreads = 256;
 
-struct Four {
-  float v[4];
+/// Four elements, read and written at once.
+template <class T>
+struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) FourOf {
+  T v[4];
 };
+using Four = FourOf<float>;
 
-__device__ Four load(const float* source, long long block) {
-  const float4 values = reinterpret_cast<const float4*>(source)[block];
-  return {{values.x, values.y, values.z, values.w}};
+template <class T>
+__device__ FourOf<T> load(const T* source, long long block) {
+  return reinterpret_cast<const FourOf<T>*>(source)[block];
 }
-__device__ void store(float* target, long long block, const Four& f) {
-  reinterpret_cast<float4*>(target)[block] = make_float4(f.v[0], f.v[1], f.v[2], f.v[3]);
+template <class T>
+__device__ void store(T* target, long long block, const FourOf<T>& f) {
+  reinterpret_cast<FourOf<T>*>(target)[block] = f;
 }
 
 /// Normals 4 block to 4 block + 3 of the stream, as fill_normal orders them.
@@ -72,12 +76,6 @@ __global__ void __launch_bounds__(kThreads)
   if (i < size) squares[i] = fmaxf(squares[i] - of_mean * mean[i] * mean[i], 0.0f) * factor;
 }
 
-/// Four elements, written at once.
-template <class T>
-struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) Pack {
-  T v[4];
-};
-
 /// Four elements from one block of the stream.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
@@ -96,20 +94,20 @@ __global__ void __launch_bounds__(kThreads)
                                                          : -1.0f;
   }
   const long long left = size - 4 * block;
-  Pack<T> pack;
+  FourOf<T> values;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const Wide value = four.v[i];
     const bool scaled = variance && i < left;
-    pack.v[i] = static_cast<T>(scaled ? sqrt(static_cast<Wide>(variance[4 * block + i])) * value : value);
+    values.v[i] = static_cast<T>(scaled ? sqrt(static_cast<Wide>(variance[4 * block + i])) * value : value);
   }
-  if (left >= 4 && reinterpret_cast<std::uintptr_t>(out) % alignof(Pack<T>) == 0) {
-    reinterpret_cast<Pack<T>*>(out)[block] = pack;
+  if (left >= 4 && reinterpret_cast<std::uintptr_t>(out) % alignof(FourOf<T>) == 0) {
+    store(out, block, values);
     return;
   }
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    if (i < left) out[4 * block + i] = pack.v[i];
+    if (i < left) out[4 * block + i] = values.v[i];
   }
 }
 

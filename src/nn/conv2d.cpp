@@ -35,8 +35,7 @@ void add_kronecker(LayerRecord& record, const Pass& pass) {
   statistics::add_to(record.weight_draw, std::get<1>(gradients));
   if (pass.has_bias) statistics::add_to(record.bias_draw, bias_gradient(drawn));
   const auto rows = pass.dz.permute({0, 2, 3, 1}).reshape({-1, pass.dz.size(1)});
-  const bool mixed = rows.scalar_type() != pass.weight.scalar_type();
-  statistics::add_to(record.output_factor, mixed ? linear_weight_gradient(rows, rows) : rows.t().mm(rows));
+  statistics::add_to(record.output_factor, linear_weight_gradient(rows, rows));
 }
 
 void add_gram(LayerRecord& record, const Pass& pass) {

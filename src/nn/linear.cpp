@@ -19,10 +19,6 @@ using torch::autograd::variable_list;
 // A network in low precision has parameters and statistics in float32.
 bool mixed(const at::Tensor& x, const at::Tensor& weight) { return x.scalar_type() != weight.scalar_type(); }
 
-at::Tensor weight_gradient(const at::Tensor& x, const at::Tensor& dz, const at::Tensor& weight) {
-  return mixed(x, weight) ? linear_weight_gradient(x, dz) : dz.t().mm(x);
-}
-
 at::Tensor bias_gradient(const at::Tensor& dz, const at::Tensor& weight) {
   return dz.sum(0, false, weight.scalar_type());
 }
@@ -30,9 +26,9 @@ at::Tensor bias_gradient(const at::Tensor& dz, const at::Tensor& weight) {
 void add_kronecker(LayerRecord& record, const at::Tensor& x, const at::Tensor& dz, const at::Tensor& weight,
                    bool has_bias) {
   const auto xi = statistics::normals_like(dz, record);
-  statistics::add_to(record.weight_draw, weight_gradient(x, xi, weight));
+  statistics::add_to(record.weight_draw, linear_weight_gradient(x, xi));
   if (has_bias) statistics::add_to(record.bias_draw, bias_gradient(xi, weight));
-  statistics::add_to(record.output_factor, weight_gradient(dz, dz, weight));
+  statistics::add_to(record.output_factor, linear_weight_gradient(dz, dz));
 }
 
 // g_i = dz_i a_i^T, so that <g_i, g_j> = (a_i . a_j) (dz_i . dz_j); the bias adds dz_i . dz_j. Fourth powers likewise.
@@ -83,7 +79,7 @@ struct AccountedLinear : torch::autograd::Function<AccountedLinear> {
       const auto [dweight, dbias] = add_squares(*record, x, dz, weight, has_bias);
       return {dx, dweight, dbias, at::Tensor()};
     }
-    return {dx, weight_gradient(x, dz, weight), has_bias ? bias_gradient(dz, weight) : at::Tensor(), at::Tensor()};
+    return {dx, linear_weight_gradient(x, dz), has_bias ? bias_gradient(dz, weight) : at::Tensor(), at::Tensor()};
   }
 };
 

@@ -43,13 +43,12 @@ Recorder::~Recorder() {
   for_accounted_layers(module_, [](AccountedLayer& layer) { layer.set_record({}); });
 }
 
-/// Each layer has normals of its own: purposes are small numbers, and the layer stands above them in the same word.
+/// Each layer has normals of its own.
 Request Recorder::request_of(std::size_t layer) const {
   Request request = request_;
   request.kronecker = request_.kronecker && layers_[layer].kronecker;
   if (request.kronecker) request.squares = Squares::kNone;
-  request.normals.purpose =
-      static_cast<Purpose>(static_cast<std::uint32_t>(Purpose::kInputs) + (static_cast<std::uint32_t>(layer) << 8));
+  request.normals.purpose = nth(request_.normals.purpose, static_cast<std::uint32_t>(layer));
   return request;
 }
 

@@ -42,7 +42,6 @@ void add_to(at::Tensor& sum, const at::Tensor& value) {
 }
 
 at::Tensor normals_like(const at::Tensor& dz, const LayerRecord& record) {
-  constexpr std::int64_t kWordsOfBlock = 4;
   const std::int64_t examples = dz.size(0), outputs = dz.size(1), count = dz[0].numel();
   const std::int64_t blocks = (count + kWordsOfBlock - 1) / kWordsOfBlock;  // an example begins with a new block
   auto stream = record.request.normals;

@@ -10,16 +10,8 @@
 namespace covnoise {
 namespace {
 
-constexpr std::uint64_t kWordsOfBlock = 4;  // of a random stream; parameters start at multiples of it
-
 double formula_scale_squared(std::int64_t small, std::int64_t large) {
   return large > small ? 1.0 / static_cast<double>(small) - 1.0 / static_cast<double>(large) : 0.0;
-}
-
-/// A stream of its own for each part that is drawn, part 0 having that of the whole: purposes are small numbers, and
-/// the part stands above them in the same word of the counter.
-constexpr Purpose noise_of_part(std::uint32_t part) {
-  return static_cast<Purpose>(static_cast<std::uint32_t>(Purpose::kNoise) + (part << 8));
 }
 
 void check(const InjectionOptions& options, const NoiseStructure& structure) {
@@ -92,8 +84,9 @@ StepNoise Injection::draw(const Statistics& statistics, const StepContext& conte
   // Signs of examples differ between parts already; what else a draw of examples needs is the same for all.
   const std::uint32_t part = structure_->needs().extra == ExtraBackward::kNone ? context.part : 0;
   noise.scale *= std::sqrt(context.share);
-  noise.stream = {context.seed, noise_of_part(part), static_cast<std::uint32_t>(context.step),
-                  static_cast<std::uint64_t>(statistics.parameters->first_element()) / kWordsOfBlock};
+  // A stream of its own for each part that is drawn, part 0 having that of the whole; parameters start with a block.
+  noise.stream = {context.seed, nth(Purpose::kNoise, part), static_cast<std::uint32_t>(context.step),
+                  static_cast<std::uint64_t>(statistics.parameters->first_element() / kWordsOfBlock)};
   noise.variance = structure_->variance(*kept);
   if (noise.variance.defined()) return noise;
   const auto sample = structure_->sample(*kept, noise.stream);

@@ -118,7 +118,8 @@ at::Tensor bias_cpu(const at::Tensor& dz, at::Tensor& squares, std::int64_t exam
 }
 
 at::Tensor linear_gradient_cpu(const at::Tensor& a, const at::Tensor& dz) {
-  return dz.to(at::kFloat).t().mm(a.to(at::kFloat));
+  const auto type = c10::promoteTypes(a.scalar_type(), at::kFloat);
+  return dz.to(type).t().mm(a.to(type));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "covnoise/core/file.h"
 #include "covnoise/train/regimes.h"
 #include "covnoise/train/schedule.h"
+#include "train/training_step.h"
 
 namespace covnoise {
 namespace {
@@ -40,10 +41,10 @@ void check_batch_schedule(const TrainConfig& train) {
   }
 }
 
-void check_noise(const NoiseConfig& noise) {
-  const bool draws = noise.structure == "full-fisher" || noise.structure == "true-fisher" ||
-                     noise.structure == "kfac" || (noise.structure == "diag-fisher" && noise.estimator == "signs");
-  if (draws && noise.refresh > 1) {
+void check_noise(const Config& config) {
+  const auto& noise = config.noise;
+  if (noise.refresh > 1 &&
+      make_structure(noise.structure, injection_options(config).structure_options)->needs().draw()) {
     throw Error(fmt::format("noise.refresh = {} is not possible for {}{}: each step needs its own draw; leave it out",
                             noise.refresh, noise.structure, noise.estimator == "signs" ? " with signs" : ""));
   }
@@ -78,7 +79,7 @@ void check_config(const Config& config) {
   regime_fragment(config.regime);
   check_batch(config.train, config.train.batch, "train.batch");
   check_batch_schedule(config.train);
-  check_noise(config.noise);
+  check_noise(config);
   if (config.data.train_limit > 0 && config.data.holdout >= config.data.train_limit) {
     throw Error(fmt::format("data.holdout = {} leaves nothing of data.train_limit = {} to train on",
                             config.data.holdout, config.data.train_limit));

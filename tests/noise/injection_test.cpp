@@ -74,7 +74,7 @@ TEST(Injection, SigmaAloneScalesIsotropicNoise) {
 }
 
 TEST(Injection, RefusesARefreshOfDraws) {
-  for (const std::string structure : {"full-fisher", "true-fisher", "diag-fisher"}) {
+  for (const std::string structure : {"full-fisher", "true-fisher", "kfac", "diag-fisher"}) {
     auto options = diagonal();
     options.structure = structure;
     options.refresh = 7;

@@ -25,8 +25,16 @@ enum class Purpose : std::uint32_t {
   kInputs = 9,
 };
 
+/// The purpose of the nth of many streams alike, `purpose` itself for n = 0: purposes are small numbers, and n stands
+/// above them in the same word of the counter.
+constexpr Purpose nth(Purpose purpose, std::uint32_t n) {
+  return static_cast<Purpose>(static_cast<std::uint32_t>(purpose) + (n << 8));
+}
+
+constexpr int kWordsOfBlock = 4;  ///< of a stream; each gives one number
+
 struct Philox4 {
-  std::uint32_t x[4];
+  std::uint32_t x[kWordsOfBlock];
 };
 
 /// Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): ten rounds of a keyed bijection

@@ -32,7 +32,8 @@ at::Tensor linear_weight_gradient_squares(const at::Tensor& a, const at::Tensor&
 at::Tensor bias_gradient_squares(const at::Tensor& dz, at::Tensor& squares, std::int64_t examples_per_group,
                                  bool spatial);
 
-/// The gradient alone, in float32, of operands in lower precision. torch.ops.covnoise.linear_weight_gradient.
+/// The gradient alone, in the operands' type, or in float32 where that is lower.
+/// torch.ops.covnoise.linear_weight_gradient.
 at::Tensor linear_weight_gradient(const at::Tensor& a, const at::Tensor& dz);
 
 }  // namespace covnoise
