@@ -100,7 +100,11 @@ Config parse_config(std::string_view toml, const std::string& name) {
   recipe.refuse_regime_tables();
   Config config;
   recipe.apply(config);
-  check_config(config);
+  try {
+    check_config(config);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", name, error.what()), error.exit_code());
+  }
   return config;
 }
 

@@ -180,6 +180,14 @@ TEST(Config, ResolvedTextKeepsARegimesOverriddenKeys) {
   EXPECT_THROW(parse_config("[regimes.lb]", "x"), Error);
 }
 
+/// A run's configuration that this version refuses says whose it is.
+TEST(Config, OfARunThatIsRefusedNamesItsFile) {
+  const std::string text = "[noise]\nstructure = 'kfac'\nrefresh = 10\n";
+  EXPECT_THAT([&] { parse_config(text, "runs/old/config.toml"); },
+              ThrowsMessage<Error>("runs/old/config.toml: noise.refresh = 10 is not possible for kfac: each step needs "
+                                   "its own draw; leave it out"));
+}
+
 TEST(Config, TextIsStable) {
   const std::string text = to_toml(Config());
   EXPECT_EQ(text.substr(0, text.find("\n\n[data]")), R"(model = "lenet"
