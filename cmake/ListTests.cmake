@@ -1,4 +1,5 @@
 # cmake -DPROGRAM=test_x -DEACH=SUITE|TEST -DLIST=file -P ListTests.cmake: writes add_test(...) for every suite or test.
+cmake_minimum_required(VERSION 3.22)
 execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listed RESULT_VARIABLE failed)
 if(failed)
   get_filename_component(name ${PROGRAM} NAME)
@@ -8,7 +9,7 @@ endif()
 # Tests share the processors: two threads each, and one that waits for another must not spin (tests of many tiny
 # operations take a hundred times as long otherwise).
 set(properties "TIMEOUT 600 ENVIRONMENT \"OMP_NUM_THREADS=2;OMP_WAIT_POLICY=passive\"")
-if(EACH STREQUAL TEST)
+if(EACH STREQUAL "TEST")
   string(APPEND properties " SKIP_REGULAR_EXPRESSION [=[\\[  SKIPPED \\]]=]")
 endif()
 set(content "")
