@@ -7,6 +7,8 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
+#include <string>
 
 namespace covnoise {
 namespace {
@@ -15,6 +17,7 @@ struct SweepArguments {
   SweepOptions sweep;
   std::string recipe, device;
   bool plan = false, collect = false;
+  std::optional<std::string> earlier;
   ExperimentArguments experiment;
 };
 
@@ -27,7 +30,8 @@ void run_sweep_command(SweepArguments& arguments) {
     std::printf("%s", sweep_plan(points, runner.out).c_str());
     return;
   }
-  const auto result = arguments.collect ? collect_sweep(points, runner.out) : run_sweep(points, runner);
+  const auto result =
+      arguments.collect ? collect_sweep(points, runner.out, arguments.earlier) : run_sweep(points, runner);
   print_study(sweep_table(result.outcomes), save_sweep(result.outcomes, runner.out));
   refuse_failures(result.failures, runner.say);
 }
@@ -53,7 +57,9 @@ void add_sweep_command(CLI::App& app) {
   command->add_option("--random-seed", arguments->sweep.seed, "of the random settings")->capture_default_str();
   command->add_option("--device", arguments->device, "short for --set run.device=...");
   command->add_flag("--plan,--dry-run", arguments->plan, "list the runs and stop");
-  command->add_flag("--collect", arguments->collect, "train nothing: rank what is there");
+  auto* collect = command->add_flag("--collect", arguments->collect, "train nothing: rank what is there");
+  command->add_option("--earlier", arguments->earlier, "a sweep.csv whose lines stand in for runs that are not there")
+      ->needs(collect);
   arguments->experiment.out = "runs/sweep";
   add_experiment_options(*command, arguments->experiment);
   command->callback([arguments] { run_sweep_command(*arguments); });

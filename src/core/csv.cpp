@@ -20,6 +20,29 @@ std::string quoted(const std::string& cell) {
   return text + "\"";
 }
 
+/// Cells by row; a cell in quotes may hold commas, line breaks and doubled quotes.
+std::vector<std::vector<std::string>> split_cells(const std::string& text) {
+  std::vector<std::vector<std::string>> rows;
+  bool row_ended = true, in_quotes = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (row_ended) rows.emplace_back(1);
+    row_ended = false;
+    const char c = text[i];
+    if (in_quotes && c == '"' && i + 1 < text.size() && text[i + 1] == '"') {
+      rows.back().back() += text[++i];
+    } else if (c == '"') {
+      in_quotes = !in_quotes;
+    } else if (in_quotes || (c != ',' && c != '\n')) {
+      rows.back().back() += c;
+    } else if (c == ',') {
+      rows.back().emplace_back();
+    } else {
+      row_ended = true;
+    }
+  }
+  return rows;
+}
+
 /// False where a word is not a number.
 bool parse_numbers(std::string line, std::vector<double>& out) {
   for (char& c : line) c = c == ',' || c == ';' ? ' ' : c;
@@ -43,6 +66,18 @@ void CsvTable::add_row(const std::vector<std::string>& cells) {
 }
 
 void CsvTable::write(const std::filesystem::path& path) const { write_file_synced(path, text_); }
+
+std::vector<std::map<std::string, std::string>> read_csv_rows(const std::filesystem::path& path) {
+  const auto cells = split_cells(read_file(path));
+  std::vector<std::map<std::string, std::string>> rows;
+  for (std::size_t i = 1; i < cells.size(); ++i) {
+    require(cells[i].size() == cells[0].size(), fmt::format("{}, row {}: {} cells, the header has {}", path.string(),
+                                                            i + 1, cells[i].size(), cells[0].size()));
+    auto& row = rows.emplace_back();
+    for (std::size_t j = 0; j < cells[i].size(); ++j) row[cells[0][j]] = cells[i][j];
+  }
+  return rows;
+}
 
 at::Tensor read_csv_matrix(const std::filesystem::path& path) {
   std::istringstream lines(read_file(path));

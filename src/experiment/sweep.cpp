@@ -1,5 +1,7 @@
 #include "covnoise/experiment/sweep.h"
 
+#include "covnoise/core/csv.h"
+#include "covnoise/core/error.h"
 #include "covnoise/core/spread.h"
 #include "experiment/paper_result.h"
 #include "experiment/plan.h"
@@ -8,11 +10,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdlib>
+#include <map>
 #include <set>
 
 namespace covnoise {
 namespace {
+
+/// Of sweep.csv, after those of the keys.
+constexpr std::array<const char*, 5> kResultColumns = {"runs", "diverged", "accuracy", "deviation", "test_accuracy"};
 
 bool held_out(const SweepOutcome& outcome) { return outcome.point.runs.front().config.data.holdout > 0; }
 
@@ -47,11 +55,51 @@ std::vector<RunSpec> specs_of(const std::vector<SweepPoint>& points) {
   return specs;
 }
 
-SweepResult ranked(const std::vector<SweepPoint>& points, const std::vector<RunResult>& results) {
+using CsvRow = std::map<std::string, std::string>;
+
+/// Whether the row of a saved table is that of the point: the same values, and nothing for keys that the point has not.
+bool is_of(const CsvRow& row, const SweepPoint& point) {
+  CsvRow values(point.values.begin(), point.values.end());
+  for (const auto& [column, cell] : row) {
+    if (std::find(kResultColumns.begin(), kResultColumns.end(), column) != kResultColumns.end()) continue;
+    const auto found = values.find(column);
+    if (cell != (found == values.end() ? "" : found->second)) return false;
+    if (found != values.end()) values.erase(found);
+  }
+  return values.empty();
+}
+
+/// The point's line in the tables of earlier runs, where it knows of more runs than are there.
+void complete(SweepOutcome& outcome, const std::vector<CsvRow>& earlier) {
+  for (const auto& row : earlier) {
+    if (!is_of(row, outcome.point)) continue;
+    const auto number = [&](std::size_t i) { return std::strtod(row.at(kResultColumns[i]).c_str(), nullptr); };
+    if (number(0) <= static_cast<double>(outcome.ended)) continue;
+    outcome.ended = static_cast<std::int64_t>(number(0));
+    outcome.diverged = static_cast<std::int64_t>(number(1));
+    outcome.accuracy = number(2);
+    outcome.deviation = number(3);
+    outcome.test_accuracy = number(4);
+  }
+}
+
+std::vector<CsvRow> read_sweep(const std::filesystem::path& path) {
+  auto rows = read_csv_rows(path);
+  for (const auto* column : kResultColumns) {
+    require(!rows.empty() && rows.front().count(column) > 0,
+            fmt::format("{}: no table of a sweep, it has no column '{}'; give the sweep.csv of one", path.string(),
+                        column));
+  }
+  return rows;
+}
+
+SweepResult ranked(const std::vector<SweepPoint>& points, const std::vector<RunResult>& results,
+                   const std::vector<CsvRow>& earlier = {}) {
   SweepResult sweep{{}, failures_of(results)};
   std::size_t first = 0;
   for (const auto& point : points) {
     sweep.outcomes.push_back(outcome_of(point, &results[first]));
+    complete(sweep.outcomes.back(), earlier);
     first += point.runs.size();
   }
   std::stable_sort(sweep.outcomes.begin(), sweep.outcomes.end(), better);
@@ -98,8 +146,9 @@ SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions
   return ranked(points, run_all(specs_of(points), options));
 }
 
-SweepResult collect_sweep(const std::vector<SweepPoint>& points, const std::filesystem::path& out) {
-  return ranked(points, collect_all(specs_of(points), out));
+SweepResult collect_sweep(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
+                          const std::optional<std::filesystem::path>& earlier) {
+  return ranked(points, collect_all(specs_of(points), out), earlier ? read_sweep(*earlier) : std::vector<CsvRow>{});
 }
 
 std::string sweep_table(const std::vector<SweepOutcome>& outcomes) {
@@ -124,7 +173,7 @@ std::vector<std::filesystem::path> save_sweep(const std::vector<SweepOutcome>& o
   nlohmann::ordered_json json{{"judged_by", held_out(outcomes.front()) ? "held out" : "test"}};
   const auto keys = keys_of(outcomes);
   auto header = keys;
-  header.insert(header.end(), {"runs", "diverged", "accuracy", "deviation", "test_accuracy"});
+  header.insert(header.end(), kResultColumns.begin(), kResultColumns.end());
   CsvTable table(header);
   for (const auto& outcome : outcomes) {
     auto cells = cells_of(outcome.point, keys);

@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 SweepOptions tiny() {
@@ -103,6 +104,35 @@ TEST(SweepPoints, RefuseWhatMakesNoSense) {
   refuse({"train.lr=log:0.1:1"});  // a range without --random
   refuse({"train.rate=0.1"});
   refuse({"train.lr=-1"});
+}
+
+/// Lines of a saved table stand in for runs that are not there: those with the same values, whatever keys other grids
+/// have.
+TEST(CollectSweep, KeepsWhatAnEarlierTableKnows) {
+  const testing::TemporaryFolder folder;
+  auto options = tiny();
+  options.grids = {"regime=sb train.lr=0.1,0.2 seed=0,1", "regime=batch-change train.batch_schedule=[[0.25,128,0.8]]"};
+  std::vector<SweepOutcome> known;
+  for (const auto& point : sweep_points(options)) known.push_back({point, 2, 1, 0.5, 0.01, 0.25});
+  known[1].ended = 0;  // nothing was known of it
+  save_sweep(known, folder.path());
+
+  options.grids[0] = "regime=sb,lb train.lr=0.1,0.2 train.momentum=0.9 seed=0,1";  // one key more: other settings
+  options.grids.emplace_back("regime=sb train.lr=0.1,0.2 seed=0,1");
+  const auto points = sweep_points(options);
+  const auto outcomes = collect_sweep(points, folder.path() / "nothing", folder.path() / "sweep.csv").outcomes;
+  ASSERT_EQ(outcomes.size(), points.size());
+  EXPECT_EQ(outcomes[0].point.values, known[2].point.values);
+  EXPECT_EQ(outcomes[1].point.values, known[0].point.values);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    EXPECT_EQ(outcomes[i].ended, i < 2 ? 2 : 0);
+    EXPECT_EQ(outcomes[i].diverged, i < 2 ? 1 : 0);
+    EXPECT_EQ(std::isnan(outcomes[i].accuracy), i >= 2);
+  }
+  EXPECT_THAT((std::vector<double>{outcomes[1].accuracy, outcomes[1].deviation, outcomes[1].test_accuracy}),
+              ElementsAre(0.5, 0.01, 0.25));
+  write_file_synced(folder.path() / "other.csv", "a,b\n1,2\n");
+  EXPECT_THROW(collect_sweep(points, folder.path(), folder.path() / "other.csv"), Error);
 }
 
 class RunnerTest : public ::testing::Test {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ class CsvTable {
   std::size_t columns_;
   std::string text_;
 };
+
+/// The rows of a table that CsvTable wrote, cells by the name of their column. An Error gives the file and the row.
+std::vector<std::map<std::string, std::string>> read_csv_rows(const std::filesystem::path& path);
 
 /// Rows of numbers separated by commas, semicolons or blanks, as double [rows, columns]. Empty lines, lines that begin
 /// with '#' and a first line of column names are passed over. An Error gives the file and the line.

@@ -48,8 +48,10 @@ struct SweepResult {
 std::string sweep_plan(const std::vector<SweepPoint>& points, const std::filesystem::path& out);
 
 SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options);
-/// Of the runs below `out` that are there, without training any.
-SweepResult collect_sweep(const std::vector<SweepPoint>& points, const std::filesystem::path& out);
+/// Of the runs below `out` that are there, without training any. Where `earlier`, the sweep.csv of another collection,
+/// knows more runs of a point than are there, its line stands in for them.
+SweepResult collect_sweep(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
+                          const std::optional<std::filesystem::path>& earlier = std::nullopt);
 
 /// The table for people; says which split judged.
 std::string sweep_table(const std::vector<SweepOutcome>& outcomes);
