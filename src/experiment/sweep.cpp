@@ -55,51 +55,44 @@ std::vector<RunSpec> specs_of(const std::vector<SweepPoint>& points) {
   return specs;
 }
 
-using CsvRow = std::map<std::string, std::string>;
+/// What a saved table says, by the setting's keys and values.
+using KnownOutcomes = std::map<std::map<std::string, std::string>, SweepOutcome>;
 
-/// Whether the row of a saved table is that of the point: the same values, and nothing for keys that the point has not.
-bool is_of(const CsvRow& row, const SweepPoint& point) {
-  CsvRow values(point.values.begin(), point.values.end());
-  for (const auto& [column, cell] : row) {
-    if (std::find(kResultColumns.begin(), kResultColumns.end(), column) != kResultColumns.end()) continue;
-    const auto found = values.find(column);
-    if (cell != (found == values.end() ? "" : found->second)) return false;
-    if (found != values.end()) values.erase(found);
-  }
-  return values.empty();
-}
-
-/// The point's line in the tables of earlier runs, where it knows of more runs than are there.
-void complete(SweepOutcome& outcome, const std::vector<CsvRow>& earlier) {
-  for (const auto& row : earlier) {
-    if (!is_of(row, outcome.point)) continue;
-    const auto number = [&](std::size_t i) { return std::strtod(row.at(kResultColumns[i]).c_str(), nullptr); };
-    if (number(0) <= static_cast<double>(outcome.ended)) continue;
-    outcome.ended = static_cast<std::int64_t>(number(0));
-    outcome.diverged = static_cast<std::int64_t>(number(1));
-    outcome.accuracy = number(2);
-    outcome.deviation = number(3);
-    outcome.test_accuracy = number(4);
-  }
-}
-
-std::vector<CsvRow> read_sweep(const std::filesystem::path& path) {
+KnownOutcomes read_sweep(const std::filesystem::path& path) {
   auto rows = read_csv_rows(path);
-  for (const auto* column : kResultColumns) {
-    require(!rows.empty() && rows.front().count(column) > 0,
-            fmt::format("{}: no table of a sweep, it has no column '{}'; give the sweep.csv of one", path.string(),
-                        column));
+  KnownOutcomes known;
+  for (auto& row : rows) {
+    std::array<double, kResultColumns.size()> numbers{};
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const auto cell = row.extract(kResultColumns[i]);
+      require(!cell.empty(), fmt::format("{}: no table of a sweep, it has no column '{}'; give the sweep.csv of one",
+                                         path.string(), kResultColumns[i]));
+      numbers[i] = std::strtod(cell.mapped().c_str(), nullptr);
+    }
+    std::map<std::string, std::string> values;
+    for (const auto& [key, value] : row) {
+      if (!value.empty()) values.emplace(key, value);
+    }
+    const auto [runs, diverged, accuracy, deviation, test_accuracy] = numbers;
+    known[values] = {
+        {}, static_cast<std::int64_t>(runs), static_cast<std::int64_t>(diverged), accuracy, deviation, test_accuracy};
   }
-  return rows;
+  require(!known.empty(), fmt::format("{}: no lines of a sweep; give the sweep.csv of one", path.string()));
+  return known;
 }
 
 SweepResult ranked(const std::vector<SweepPoint>& points, const std::vector<RunResult>& results,
-                   const std::vector<CsvRow>& earlier = {}) {
+                   const KnownOutcomes& earlier = {}) {
   SweepResult sweep{{}, failures_of(results)};
   std::size_t first = 0;
   for (const auto& point : points) {
-    sweep.outcomes.push_back(outcome_of(point, &results[first]));
-    complete(sweep.outcomes.back(), earlier);
+    auto outcome = outcome_of(point, &results[first]);
+    const auto known = earlier.find({point.values.begin(), point.values.end()});
+    if (known != earlier.end() && known->second.ended > outcome.ended) {
+      outcome = known->second;
+      outcome.point = point;
+    }
+    sweep.outcomes.push_back(std::move(outcome));
     first += point.runs.size();
   }
   std::stable_sort(sweep.outcomes.begin(), sweep.outcomes.end(), better);
@@ -148,7 +141,7 @@ SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions
 
 SweepResult collect_sweep(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
                           const std::optional<std::filesystem::path>& earlier) {
-  return ranked(points, collect_all(specs_of(points), out), earlier ? read_sweep(*earlier) : std::vector<CsvRow>{});
+  return ranked(points, collect_all(specs_of(points), out), earlier ? read_sweep(*earlier) : KnownOutcomes{});
 }
 
 std::string sweep_table(const std::vector<SweepOutcome>& outcomes) {
