@@ -27,11 +27,11 @@ void run_sweep_command(SweepArguments& arguments) {
   const auto points = sweep_points(arguments.sweep);
   const auto runner = runner_options(arguments.experiment);
   if (arguments.plan) {
-    std::printf("%s", sweep_plan(points, runner.out).c_str());
+    std::printf("%s", sweep_plan(points, runner.out, arguments.earlier).c_str());
     return;
   }
-  const auto result =
-      arguments.collect ? collect_sweep(points, runner.out, arguments.earlier) : run_sweep(points, runner);
+  const auto result = arguments.collect ? collect_sweep(points, runner.out, arguments.earlier)
+                                        : run_sweep(points, runner, arguments.earlier);
   print_study(sweep_table(result.outcomes), save_sweep(result.outcomes, runner.out));
   refuse_failures(result.failures, runner.say);
 }
@@ -57,9 +57,9 @@ void add_sweep_command(CLI::App& app) {
   command->add_option("--random-seed", arguments->sweep.seed, "of the random settings")->capture_default_str();
   command->add_option("--device", arguments->device, "short for --set run.device=...");
   command->add_flag("--plan,--dry-run", arguments->plan, "list the runs and stop");
-  auto* collect = command->add_flag("--collect", arguments->collect, "train nothing: rank what is there");
-  command->add_option("--earlier", arguments->earlier, "a sweep.csv whose lines stand in for runs that are not there")
-      ->needs(collect);
+  command->add_flag("--collect", arguments->collect, "train nothing: rank what is there");
+  command->add_option("--earlier", arguments->earlier,
+                      "a sweep.csv whose lines stand in for runs that are not there: what it has is not trained again");
   arguments->experiment.out = "runs/sweep";
   add_experiment_options(*command, arguments->experiment);
   command->callback([arguments] { run_sweep_command(*arguments); });

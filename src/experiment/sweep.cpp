@@ -13,6 +13,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -58,9 +59,11 @@ std::vector<RunSpec> specs_of(const std::vector<SweepPoint>& points) {
 /// What a saved table says, by the setting's keys and values.
 using KnownOutcomes = std::map<std::map<std::string, std::string>, SweepOutcome>;
 
-KnownOutcomes read_sweep(const std::filesystem::path& path) {
-  auto rows = read_csv_rows(path);
+KnownOutcomes read_earlier(const EarlierTable& earlier) {
   KnownOutcomes known;
+  if (!earlier) return known;
+  const auto& path = *earlier;
+  auto rows = read_csv_rows(path);
   for (auto& row : rows) {
     std::array<double, kResultColumns.size()> numbers{};
     for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -81,22 +84,36 @@ KnownOutcomes read_sweep(const std::filesystem::path& path) {
   return known;
 }
 
-SweepResult ranked(const std::vector<SweepPoint>& points, const std::vector<RunResult>& results,
-                   const KnownOutcomes& earlier = {}) {
-  SweepResult sweep{{}, failures_of(results)};
-  std::size_t first = 0;
+SweepOutcome known_outcome(const SweepPoint& point, const KnownOutcomes& known) {
+  const auto found = known.find({point.values.begin(), point.values.end()});
+  auto outcome = found == known.end() ? SweepOutcome{} : found->second;
+  outcome.point = point;
+  return outcome;
+}
+
+/// The runs of the points that are not known in full.
+std::vector<RunSpec> specs_to_train(const std::vector<SweepPoint>& points, const KnownOutcomes& known) {
+  std::vector<SweepPoint> unknown;
+  std::copy_if(points.begin(), points.end(), std::back_inserter(unknown), [&known](const SweepPoint& point) {
+    return known_outcome(point, known).ended < static_cast<std::int64_t>(point.runs.size());
+  });
+  return specs_of(unknown);
+}
+
+/// What there is below `out`, or is known.
+std::vector<SweepOutcome> ranked(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
+                                 const KnownOutcomes& known) {
+  const auto results = collect_all(specs_of(points), out);
+  std::vector<SweepOutcome> outcomes;
+  const auto* of_point = results.data();
   for (const auto& point : points) {
-    auto outcome = outcome_of(point, &results[first]);
-    const auto known = earlier.find({point.values.begin(), point.values.end()});
-    if (known != earlier.end() && known->second.ended > outcome.ended) {
-      outcome = known->second;
-      outcome.point = point;
-    }
-    sweep.outcomes.push_back(std::move(outcome));
-    first += point.runs.size();
+    auto there = outcome_of(point, of_point);
+    auto earlier = known_outcome(point, known);
+    outcomes.push_back(earlier.ended > there.ended ? std::move(earlier) : std::move(there));
+    of_point += point.runs.size();
   }
-  std::stable_sort(sweep.outcomes.begin(), sweep.outcomes.end(), better);
-  return sweep;
+  std::stable_sort(outcomes.begin(), outcomes.end(), better);
+  return outcomes;
 }
 
 /// Those of all points, in the order of a configuration: grids may differ in their keys.
@@ -131,17 +148,21 @@ std::string remark(const SweepOutcome& outcome) {
 
 }  // namespace
 
-std::string sweep_plan(const std::vector<SweepPoint>& points, const std::filesystem::path& out) {
-  return plan_text(specs_of(points), out);
+std::string sweep_plan(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
+                       const EarlierTable& earlier) {
+  return plan_text(specs_to_train(points, read_earlier(earlier)), out);
 }
 
-SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options) {
-  return ranked(points, run_all(specs_of(points), options));
+SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options,
+                      const EarlierTable& earlier) {
+  const auto known = read_earlier(earlier);
+  const auto trained = run_all(specs_to_train(points, known), options);
+  return {ranked(points, options.out, known), failures_of(trained)};
 }
 
 SweepResult collect_sweep(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
-                          const std::optional<std::filesystem::path>& earlier) {
-  return ranked(points, collect_all(specs_of(points), out), earlier ? read_sweep(*earlier) : KnownOutcomes{});
+                          const EarlierTable& earlier) {
+  return {ranked(points, out, read_earlier(earlier)), {}};
 }
 
 std::string sweep_table(const std::vector<SweepOutcome>& outcomes) {

@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 SweepOptions tiny() {
   SweepOptions options;
@@ -170,6 +171,22 @@ TEST_F(RunnerTest, RanksAndDoesNotRepeat) {
   EXPECT_EQ(collect_sweep(sweep_points(sweep), run.out).outcomes[0].accuracy, outcomes[0].accuracy);
   EXPECT_THAT(said_, HasSubstr("2 of 2 runs were there already"));
   EXPECT_THAT(sweep_plan(sweep_points(sweep), run.out), AllOf(HasSubstr("finished"), HasSubstr("diverged")));
+}
+
+/// The first setting is known with both seeds, the second with one of them.
+TEST_F(RunnerTest, TrainsWhatAnEarlierTableDoesNotHave) {
+  auto sweep = tiny();
+  sweep.vary = {"train.lr=0.05,0.1", "seed=0,1"};
+  const auto points = sweep_points(sweep);
+  const auto table = folder_.path() / "sweep.csv";
+  save_sweep({{points[0], 2, 0, 0.99, 0, 0.99}, {points[1], 1, 0, 0.99, 0, 0.99}}, folder_.path());
+  EXPECT_THAT(sweep_plan(points, options().out, table), AllOf(HasSubstr("2 runs\n"), Not(HasSubstr("lr0.05"))));
+  const auto outcomes = run_sweep(points, options(), table).outcomes;
+  EXPECT_EQ(outcomes[0].point.values, points[0].values);
+  EXPECT_EQ(outcomes[0].accuracy, 0.99);
+  EXPECT_EQ(outcomes[1].ended, 2);
+  EXPECT_LT(outcomes[1].accuracy, 0.99);
+  EXPECT_FALSE(fs::exists(options().out / "runs" / points[0].runs[0].name));
 }
 
 TEST_F(RunnerTest, AnInterruptedSweepGoesOn) {

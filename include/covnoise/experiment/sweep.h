@@ -44,14 +44,19 @@ struct SweepResult {
   std::vector<std::string> failures;  ///< a line for each run that failed
 };
 
-/// The runs of a sweep for people, with what there is of each below `out`.
-std::string sweep_plan(const std::vector<SweepPoint>& points, const std::filesystem::path& out);
+/// The sweep.csv of another collection: where it knows more runs of a point than are there, its line stands in for
+/// them, and a point of which it knows all runs is not trained again.
+using EarlierTable = std::optional<std::filesystem::path>;
 
-SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options);
-/// Of the runs below `out` that are there, without training any. Where `earlier`, the sweep.csv of another collection,
-/// knows more runs of a point than are there, its line stands in for them.
+/// The runs of a sweep for people, with what there is of each below `out`; not those that `earlier` knows.
+std::string sweep_plan(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
+                       const EarlierTable& earlier = std::nullopt);
+
+SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options,
+                      const EarlierTable& earlier = std::nullopt);
+/// Of the runs below `out` that are there, without training any.
 SweepResult collect_sweep(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
-                          const std::optional<std::filesystem::path>& earlier = std::nullopt);
+                          const EarlierTable& earlier = std::nullopt);
 
 /// The table for people; says which split judged.
 std::string sweep_table(const std::vector<SweepOutcome>& outcomes);
