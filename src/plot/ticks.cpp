@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 namespace covnoise::plot {
 namespace {
@@ -37,6 +39,12 @@ double nice_step(double step) {
   return 10 * power;
 }
 
+/// The multiples of `step` in the range, the first and the last one, over `step`.
+std::pair<long, long> multiples(Range range, double step) {
+  return {static_cast<long>(std::ceil(range.min / step - 1e-6)),
+          static_cast<long>(std::floor(range.max / step + 1e-6))};
+}
+
 void add_between(std::vector<Tick>& ticks, Range range, double value, std::string label) {
   if (value >= range.min * (1 - 1e-9) && value <= range.max * (1 + 1e-9)) ticks.push_back({value, std::move(label)});
 }
@@ -53,11 +61,15 @@ std::string number_label(double value, int decimals) {
 }
 
 std::vector<Tick> linear_ticks(Range range, int most) {
-  const double step = nice_step((range.max - range.min) / std::max(1, most - 1));
+  double step = nice_step((range.max - range.min) / std::max(1, most - 1));
+  auto [first, last] = multiples(range, step);
+  if (last <= first) {  // one number does not make a scale
+    step = nice_step(step / 2.5);
+    std::tie(first, last) = multiples(range, step);
+  }
   const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
   std::vector<Tick> ticks;
-  const auto last = static_cast<long>(std::floor(range.max / step + 1e-6));
-  for (auto i = static_cast<long>(std::ceil(range.min / step - 1e-6)); i <= last; ++i) {
+  for (long i = first; i <= last; ++i) {
     const double value = static_cast<double>(i) * step;
     ticks.push_back({value, i == 0 ? "0" : number_label(value, decimals)});
   }

@@ -37,6 +37,10 @@ TEST(Ticks, LabelsShowTheStep) {
   EXPECT_EQ(labels(linear_ticks({-10, 10}, 5)), (std::vector<std::string>{"−10", "−5", "0", "5", "10"}));
 }
 
+TEST(Ticks, AreNeverJustOne) {
+  EXPECT_EQ(labels(linear_ticks({98.01, 98.97}, 4)), (std::vector<std::string>{"98.2", "98.4", "98.6", "98.8"}));
+}
+
 TEST(Ticks, LogarithmicOnesAreDecades) {
   EXPECT_EQ(labels(log_ticks({1e-3, 1e6}, 10)),
             (std::vector<std::string>{"10⁻³", "10⁻²", "10⁻¹", "10⁰", "10¹", "10²", "10³", "10⁴", "10⁵", "10⁶"}));
