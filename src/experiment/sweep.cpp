@@ -16,14 +16,17 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace covnoise {
 namespace {
 
-/// Of sweep.csv, after those of the keys.
-constexpr std::array<const char*, 5> kResultColumns = {"runs", "diverged", "accuracy", "deviation", "test_accuracy"};
+bool held_out(const SweepPoint& point) { return point.runs.front().config.data.holdout > 0; }
 
-bool held_out(const SweepOutcome& outcome) { return outcome.point.runs.front().config.data.holdout > 0; }
+/// Of sweep.csv, after those of the keys.
+std::array<std::string, 5> result_columns(const SweepPoint& point) {
+  return {"runs", "diverged", held_out(point) ? "held_out_accuracy" : "accuracy", "deviation", "test_accuracy"};
+}
 
 SweepOutcome outcome_of(const SweepPoint& point, const RunResult* results) {
   SweepOutcome outcome;
@@ -59,17 +62,21 @@ std::vector<RunSpec> specs_of(const std::vector<SweepPoint>& points) {
 /// What a saved table says, by the setting's keys and values.
 using KnownOutcomes = std::map<std::map<std::string, std::string>, SweepOutcome>;
 
-KnownOutcomes read_earlier(const EarlierTable& earlier) {
+/// Refuses a table that other examples judged than those of the points.
+KnownOutcomes read_earlier(const EarlierTable& earlier, const std::vector<SweepPoint>& points) {
   KnownOutcomes known;
   if (!earlier) return known;
   const auto& path = *earlier;
+  const auto columns = result_columns(points.front());
   auto rows = read_csv_rows(path);
   for (auto& row : rows) {
-    std::array<double, kResultColumns.size()> numbers{};
+    std::array<double, std::tuple_size_v<decltype(columns)>> numbers{};
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      const auto cell = row.extract(kResultColumns[i]);
-      require(!cell.empty(), fmt::format("{}: no table of a sweep, it has no column '{}'; give the sweep.csv of one",
-                                         path.string(), kResultColumns[i]));
+      const auto cell = row.extract(columns[i]);
+      require(!cell.empty(),
+              fmt::format("{}: no table of a sweep that is judged by {}, it has no column '{}'; give the "
+                          "sweep.csv of one",
+                          path.string(), held_out(points.front()) ? "held-out examples" : "the test set", columns[i]));
       numbers[i] = std::strtod(cell.mapped().c_str(), nullptr);
     }
     std::map<std::string, std::string> values;
@@ -150,23 +157,23 @@ std::string remark(const SweepOutcome& outcome) {
 
 std::string sweep_plan(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
                        const EarlierTable& earlier) {
-  return plan_text(specs_to_train(points, read_earlier(earlier)), out);
+  return plan_text(specs_to_train(points, read_earlier(earlier, points)), out);
 }
 
 SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options,
                       const EarlierTable& earlier) {
-  const auto known = read_earlier(earlier);
+  const auto known = read_earlier(earlier, points);
   const auto trained = run_all(specs_to_train(points, known), options);
   return {ranked(points, options.out, known), failures_of(trained)};
 }
 
 SweepResult collect_sweep(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
                           const EarlierTable& earlier) {
-  return {ranked(points, out, read_earlier(earlier)), {}};
+  return {ranked(points, out, read_earlier(earlier, points)), {}};
 }
 
 std::string sweep_table(const std::vector<SweepOutcome>& outcomes) {
-  const bool honest = held_out(outcomes.front());
+  const bool honest = held_out(outcomes.front().point);
   const auto keys = keys_of(outcomes);
   paper::Table table{"", keys, {}};
   if (honest) table.header.emplace_back("held out [%]");
@@ -184,10 +191,11 @@ std::string sweep_table(const std::vector<SweepOutcome>& outcomes) {
 
 std::vector<std::filesystem::path> save_sweep(const std::vector<SweepOutcome>& outcomes,
                                               const std::filesystem::path& folder) {
-  nlohmann::ordered_json json{{"judged_by", held_out(outcomes.front()) ? "held out" : "test"}};
+  nlohmann::ordered_json json{{"judged_by", held_out(outcomes.front().point) ? "held out" : "test"}};
   const auto keys = keys_of(outcomes);
   auto header = keys;
-  header.insert(header.end(), kResultColumns.begin(), kResultColumns.end());
+  const auto results = result_columns(outcomes.front().point);
+  header.insert(header.end(), results.begin(), results.end());
   CsvTable table(header);
   for (const auto& outcome : outcomes) {
     auto cells = cells_of(outcome.point, keys);

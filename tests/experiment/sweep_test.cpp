@@ -134,6 +134,8 @@ TEST(CollectSweep, KeepsWhatAnEarlierTableKnows) {
               ElementsAre(0.5, 0.01, 0.25));
   write_file_synced(folder.path() / "other.csv", "a,b\n1,2\n");
   EXPECT_THROW(collect_sweep(points, folder.path(), folder.path() / "other.csv"), Error);
+  options.set.emplace_back("data.holdout=100");  // the test set judged the table
+  EXPECT_THROW(collect_sweep(sweep_points(options), folder.path(), folder.path() / "sweep.csv"), Error);
 }
 
 class RunnerTest : public ::testing::Test {
