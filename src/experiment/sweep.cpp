@@ -13,7 +13,6 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
-#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -51,12 +50,6 @@ SweepOutcome outcome_of(const SweepPoint& point, const RunResult* results) {
 /// NaN, where everything diverged or nothing ended, is the worst.
 bool better(const SweepOutcome& a, const SweepOutcome& b) {
   return std::isnan(b.accuracy) ? !std::isnan(a.accuracy) : a.accuracy > b.accuracy;
-}
-
-std::vector<RunSpec> specs_of(const std::vector<SweepPoint>& points) {
-  std::vector<RunSpec> specs;
-  for (const auto& point : points) specs.insert(specs.end(), point.runs.begin(), point.runs.end());
-  return specs;
 }
 
 /// What a saved table says, by the setting's keys and values.
@@ -99,12 +92,13 @@ SweepOutcome known_outcome(const SweepPoint& point, const KnownOutcomes& known) 
 }
 
 /// The runs of the points that are not known in full.
-std::vector<RunSpec> specs_to_train(const std::vector<SweepPoint>& points, const KnownOutcomes& known) {
-  std::vector<SweepPoint> unknown;
-  std::copy_if(points.begin(), points.end(), std::back_inserter(unknown), [&known](const SweepPoint& point) {
-    return known_outcome(point, known).ended < static_cast<std::int64_t>(point.runs.size());
-  });
-  return specs_of(unknown);
+std::vector<RunSpec> specs_of(const std::vector<SweepPoint>& points, const KnownOutcomes& known = {}) {
+  std::vector<RunSpec> specs;
+  for (const auto& point : points) {
+    if (known_outcome(point, known).ended >= static_cast<std::int64_t>(point.runs.size())) continue;
+    specs.insert(specs.end(), point.runs.begin(), point.runs.end());
+  }
+  return specs;
 }
 
 /// What there is below `out`, or is known.
@@ -157,13 +151,13 @@ std::string remark(const SweepOutcome& outcome) {
 
 std::string sweep_plan(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
                        const EarlierTable& earlier) {
-  return plan_text(specs_to_train(points, read_earlier(earlier, points)), out);
+  return plan_text(specs_of(points, read_earlier(earlier, points)), out);
 }
 
 SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options,
                       const EarlierTable& earlier) {
   const auto known = read_earlier(earlier, points);
-  const auto trained = run_all(specs_to_train(points, known), options);
+  const auto trained = run_all(specs_of(points, known), options);
   return {ranked(points, options.out, known), failures_of(trained)};
 }
 
