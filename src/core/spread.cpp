@@ -18,7 +18,7 @@ Spread spread_of(const std::vector<double>& values) {
 std::string percent_text(const Spread& spread) {
   if (std::isnan(spread.mean)) return "-";
   return fmt::format("{:.2f}", 100 * spread.mean) +
-         (spread.deviation > 0 ? fmt::format(" +- {:.2f}", 100 * spread.deviation) : "");
+         (spread.count > 1 ? fmt::format(" +- {:.2f}", 100 * spread.deviation) : "");
 }
 
 }  // namespace covnoise

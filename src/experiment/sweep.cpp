@@ -175,7 +175,7 @@ std::string sweep_table(const std::vector<SweepOutcome>& outcomes) {
   for (const auto& outcome : outcomes) {
     auto cells = cells_of(outcome.point, keys);
     cells.push_back(percent_text({outcome.accuracy, outcome.deviation, outcome.ended}));
-    if (honest) cells.push_back(percent_text({outcome.test_accuracy, 0, outcome.ended}));
+    if (honest) cells.push_back(percent_text(spread_of({outcome.test_accuracy})));
     cells.push_back(remark(outcome));
     table.rows.push_back(cells);
   }

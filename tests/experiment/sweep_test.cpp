@@ -230,6 +230,7 @@ TEST_F(RunnerTest, AFailedRunSaysWhyAndLetsTheOthersFinish) {
 
 TEST(Spread, IsMeanAndDeviation) {
   EXPECT_EQ(percent_text(spread_of({0.9, 0.92})), "91.00 +- 1.41");
+  EXPECT_EQ(percent_text(spread_of({0.5, 0.5})), "50.00 +- 0.00");
   EXPECT_EQ(percent_text(spread_of({0.5})), "50.00");
   EXPECT_EQ(percent_text(spread_of({})), "-");
 }

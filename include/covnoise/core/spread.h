@@ -12,7 +12,7 @@ struct Spread {
 };
 Spread spread_of(const std::vector<double>& values);
 
-/// "93.25", with " +- 0.12" where there is a deviation, "-" for NaN: a share in 0..1 as percent.
+/// "93.25", with " +- 0.12" where there are several values, "-" for NaN: a share in 0..1 as percent.
 std::string percent_text(const Spread& spread);
 
 }  // namespace covnoise
