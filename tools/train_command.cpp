@@ -56,12 +56,12 @@ TrainOptions options_of(const TrainArguments& arguments) {
     if (!std::filesystem::exists(folder.config())) {
       throw Error(fmt::format("--resume {}: not a run, it has no config.toml", arguments.resume));
     }
-    options.config = read_config(folder.config());
-    options.out = arguments.resume;
     for (const auto& item : list) {
       if (item.rfind("run.", 0) != 0)
         throw Error(fmt::format("--resume takes its configuration from the run; leave out {}", item));
     }
+    options.config = read_config(folder.config(), list);  // on another device, with other threads
+    options.out = arguments.resume;
     if (!arguments.recipe.empty() || !arguments.out.empty())
       throw Error("--resume goes without a recipe and without --out");
     return options;
@@ -193,7 +193,8 @@ void add_train_command(CLI::App& app) {
   command->add_option("--out", arguments->out, "the run's folder (default runs/<model>-<data>-<regime>-s<seed>)");
   command->add_option("--data-dir", arguments->data_dir,
                       "where the data sets are (covnoise info lists where else it looks)");
-  command->add_option("--resume", arguments->resume, "go on with the run in this folder");
+  command->add_option("--resume", arguments->resume,
+                      "go on with the run in this folder; --device and --threads may be others");
   command
       ->add_option("--timeout", arguments->timeout,
                    "of several processes: seconds to wait for each other, at the start and in a step (default 600)")

@@ -108,7 +108,12 @@ Config parse_config(std::string_view toml, const std::string& name) {
   return config;
 }
 
-Config read_config(const std::filesystem::path& path) { return parse_config(read_file(path), path.string()); }
+Config read_config(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  Config config = parse_config(read_file(path), path.string());
+  for (const auto& setting : overrides) apply_override(config, setting);
+  check_config(config);
+  return config;
+}
 
 std::string to_toml(const Config& config) {
   std::string text, section;

@@ -1,5 +1,6 @@
 // The program as a user meets it: started as a process, judged by exit code, output and files.
 #include "support/program.h"
+#include "covnoise/core/file.h"
 #include "covnoise/core/sha256.h"
 #include "covnoise/train/metrics.h"
 
@@ -248,6 +249,27 @@ TEST_F(InterruptTest, SignalsWriteACheckpointAndExitAsShellsExpect) {
     EXPECT_EQ(resumed.code, 0) << resumed.output;
     expect_same(out);
   }
+}
+
+/// A run that was begun on a GPU goes on where there is none, if the command says so; config.toml stays as it was.
+TEST_F(InterruptTest, ResumeTakesTheDeviceOfTheCommand) {
+  const auto out = folder_ / "moved";
+  const auto process = start(out);
+  wait_for(*process, [&] { return metric_lines(out) > 15; });
+  process->signal(SIGINT);
+  process->wait();
+  auto config = read_file(out / "config.toml");
+  const auto device = config.find("device = \"cpu\"");
+  ASSERT_NE(device, std::string::npos) << config;
+  config.replace(device, 14, "device = \"cuda:99\"");
+  write_file_synced(out / "config.toml", config);
+  expect_one_line({"train", "--resume", out.string()}, "cuda:99");
+  expect_one_line({"train", "--resume", out.string(), "--set", "train.lr=1"}, "leave out train.lr=1");
+  expect_one_line({"train", "--resume", out.string(), "--threads", "-1"}, "run.threads");
+  const auto resumed = run({"train", "--resume", out.string(), "--device", "cpu"});
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  expect_same(out);
+  EXPECT_EQ(read_file(out / "config.toml"), config);
 }
 
 TEST_F(InterruptTest, ADamagedCheckpointIsPassedOver) {

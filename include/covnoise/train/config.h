@@ -88,8 +88,8 @@ Config load_config(const std::optional<std::filesystem::path>& recipe, const std
 /// The same for a recipe's text; errors call it `name`.
 Config load_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides);
 
-/// A run's config.toml as to_toml wrote it: no regime fragment is applied again.
-Config read_config(const std::filesystem::path& path);
+/// A run's config.toml as to_toml wrote it: no regime fragment is applied again. `overrides` on top, as above.
+Config read_config(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
 Config parse_config(std::string_view toml, const std::string& name);
 
 /// Limits of single values and of their combinations (whole ghost batches); an Error gives value and limit.
