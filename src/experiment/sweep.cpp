@@ -174,7 +174,7 @@ std::string sweep_table(const std::vector<SweepOutcome>& outcomes) {
   table.header.insert(table.header.end(), {"test [%]", "remarks"});
   for (const auto& outcome : outcomes) {
     auto cells = cells_of(outcome.point, keys);
-    cells.push_back(percent_text({outcome.accuracy, outcome.deviation, outcome.ended}));
+    cells.push_back(percent_text({outcome.accuracy, outcome.deviation, outcome.ended - outcome.diverged}));
     if (honest) cells.push_back(percent_text(spread_of({outcome.test_accuracy})));
     cells.push_back(remark(outcome));
     table.rows.push_back(cells);

@@ -93,6 +93,15 @@ TEST(SweepTable, SaysWhichSplitJudged) {
               HasSubstr("train.lr  held out [%]  test [%]  remarks\n0.1       50.00         75.00"));
 }
 
+/// A run that diverged is no value: what one other run leaves has no spread.
+TEST(SweepTable, HasASpreadOfTheRunsThatDidNotDiverge) {
+  auto options = tiny();
+  options.vary = {"train.lr=0.1", "seed=0,1,2"};
+  const auto point = sweep_points(options).front();
+  EXPECT_THAT(sweep_table({{point, 3, 2, 0.75, 0, 0.75}}), HasSubstr("75.00     2/3 diverged"));
+  EXPECT_THAT(sweep_table({{point, 3, 1, 0.75, 0, 0.75}}), HasSubstr("75.00 +- 0.00  1/3 diverged"));
+}
+
 TEST(SweepPoints, RefuseWhatMakesNoSense) {
   const auto refuse = [](std::vector<std::string> vary) {
     auto options = tiny();
