@@ -172,6 +172,17 @@ TEST_F(ProgramTest, ADivergedRunNamesTheLayer) {
   EXPECT_EQ(diverged, 1);
 }
 
+/// Waits for `ready` or the end of the process.
+template <class Ready>
+void wait_for(const testing::Process& process, const Ready& ready) {
+  while (process.running() && !ready()) ::usleep(200);
+}
+
+std::size_t metric_lines(const fs::path& run) {
+  std::ifstream file(run / "metrics.jsonl");
+  return static_cast<std::size_t>(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
+}
+
 class InterruptTest : public ProgramTest {
  protected:
   void SetUp() override {
@@ -188,22 +199,19 @@ class InterruptTest : public ProgramTest {
     arguments.insert(arguments.begin(), COVNOISE_PROGRAM);
     return std::make_unique<testing::Process>(arguments, folder_ / "killed.log");
   }
+  /// What a run said that got `signal` after so many lines of its metrics.
+  std::string interrupt(const fs::path& out, std::size_t lines, int signal) {
+    const auto process = start(out);
+    wait_for(*process, [&] { return metric_lines(out) > lines; });
+    process->signal(signal);
+    EXPECT_EQ(process->wait(), 128 + signal) << "it ended before it was interrupted";
+    return process->output();
+  }
   static void pause(double seconds) { ::usleep(static_cast<useconds_t>(seconds * 1e6)); }
 
   std::map<std::string, std::string> expected_;
   std::vector<std::string> metrics_;
 };
-
-/// Waits for `ready` or the end of the process.
-template <class Ready>
-void wait_for(const testing::Process& process, const Ready& ready) {
-  while (process.running() && !ready()) ::usleep(200);
-}
-
-std::size_t metric_lines(const fs::path& run) {
-  std::ifstream file(run / "metrics.jsonl");
-  return static_cast<std::size_t>(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
-}
 
 bool saving(const fs::path& run) {
   std::error_code gone;
@@ -240,11 +248,7 @@ TEST_F(InterruptTest, KilledRunsEndWithTheSameBytes) {
 TEST_F(InterruptTest, SignalsWriteACheckpointAndExitAsShellsExpect) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const auto out = folder_ / ("signal-" + std::to_string(signal));
-    const auto process = start(out);
-    wait_for(*process, [&] { return metric_lines(out) > 15; });
-    process->signal(signal);
-    EXPECT_EQ(process->wait(), 128 + signal);
-    EXPECT_THAT(process->output(), HasSubstr("--resume"));
+    EXPECT_THAT(interrupt(out, 15, signal), HasSubstr("--resume"));
     const auto resumed = run({"train", "--resume", out.string()});
     EXPECT_EQ(resumed.code, 0) << resumed.output;
     expect_same(out);
@@ -254,10 +258,7 @@ TEST_F(InterruptTest, SignalsWriteACheckpointAndExitAsShellsExpect) {
 /// A run that was begun on a GPU goes on where there is none, if the command says so; config.toml stays as it was.
 TEST_F(InterruptTest, ResumeTakesTheDeviceOfTheCommand) {
   const auto out = folder_ / "moved";
-  const auto process = start(out);
-  wait_for(*process, [&] { return metric_lines(out) > 15; });
-  process->signal(SIGINT);
-  process->wait();
+  interrupt(out, 15, SIGINT);
   auto config = read_file(out / "config.toml");
   const auto device = config.find("device = \"cpu\"");
   ASSERT_NE(device, std::string::npos) << config;
@@ -274,10 +275,7 @@ TEST_F(InterruptTest, ResumeTakesTheDeviceOfTheCommand) {
 
 TEST_F(InterruptTest, ADamagedCheckpointIsPassedOver) {
   const auto out = folder_ / "damaged";
-  const auto process = start(out);
-  wait_for(*process, [&] { return metric_lines(out) > 28; });
-  process->signal(SIGKILL);
-  process->wait();
+  interrupt(out, 28, SIGKILL);
   std::vector<fs::path> checkpoints;
   for (const auto& item : fs::directory_iterator(out / "checkpoints")) checkpoints.push_back(item.path());
   std::sort(checkpoints.begin(), checkpoints.end());
