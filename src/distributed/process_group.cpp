@@ -5,11 +5,13 @@
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <torch/version.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -45,6 +47,29 @@ void silence_c10d() {
 #endif
 }
 
+/// While it lives, what this thread writes to a connection that the other end has closed fails instead of ending the
+/// process, as on every thread that it starts, also later. Gloo needs that: it writes to a lost rank's connection with
+/// a plain writev. The signal's own setting is the program's, and stays.
+class WithoutSigpipe {
+ public:
+  WithoutSigpipe() {
+    sigemptyset(&sigpipe_);
+    sigaddset(&sigpipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
+  }
+  ~WithoutSigpipe() {
+    if (sigismember(&before_, SIGPIPE)) return;
+    const timespec at_once = {};
+    sigtimedwait(&sigpipe_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  WithoutSigpipe(const WithoutSigpipe&) = delete;
+  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
+
+ private:
+  sigset_t sigpipe_, before_;
+};
+
 /// What c10d's exception about a store means.
 [[noreturn]] void no_store(const Place& place, bool serves, const std::string& what, std::chrono::seconds timeout) {
   if (serves && (what.find("listen") != std::string::npos || what.find("in use") != std::string::npos)) {
@@ -67,6 +92,7 @@ void silence_c10d() {
 
 c10::intrusive_ptr<c10d::Store> open_store(const Place& place, std::chrono::milliseconds timeout) {
   silence_c10d();
+  const WithoutSigpipe also_in_the_stores_threads;
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(timeout);  // c10d counts whole ones here
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(place.port);
@@ -130,6 +156,7 @@ std::string ProcessGroup::get(const std::string& name) {
 }
 
 void ProcessGroup::connect(at::Device device) {
+  const WithoutSigpipe also_in_the_backends_threads;
 #ifdef COVNOISE_HAS_GLOO
   if (device.is_cpu()) state_->backend = gloo(state_->place, state_->store, state_->timeout);
 #endif
