@@ -65,7 +65,7 @@ Eigenvalue eigenvalue_of(const Context& context, const Trained& run, ProgressBar
   const auto options = hessian_options(context);
   const auto path = run.folder / kEigenvalueFile;
   if (const auto kept = kept_answer<Eigenvalue>(path, question(run, options))) return *kept;
-  const Eigenvalue e = computed(context, run, options, bar);
+  Eigenvalue e = computed(context, run, options, bar);
   keep_answer(path, question(run, options), e);
   return e;
 }

@@ -38,8 +38,8 @@ std::optional<RunSummary> outcome_there(const RunSpec& spec, const fs::path& run
   return summary;
 }
 
-/// Whether a run needs no more training. The metrics are written before the last checkpoint; where there is none at all,
-/// somebody made room.
+/// Whether a run needs no more training. The metrics are written before the last checkpoint; where there is none at
+/// all, somebody made room.
 bool ended(const RunSpec& spec, const fs::path& run) {
   const auto summary = outcome_there(spec, run);
   if (!summary || summary->diverged) return summary.has_value();

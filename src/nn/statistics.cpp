@@ -48,7 +48,7 @@ at::Tensor normals_like(const at::Tensor& dz, const LayerRecord& record) {
   stream.first += static_cast<std::uint64_t>(record.first * blocks);
   const auto filled = at::empty({examples, blocks * kWordsOfBlock}, dz.options());
   fill_normal(filled, stream);
-  const auto normals = filled.narrow(1, 0, count).contiguous();
+  auto normals = filled.narrow(1, 0, count).contiguous();
   if (dz.dim() == 2) return normals;
   return normals.view({examples, dz.size(2), dz.size(3), outputs})
       .permute({0, 3, 1, 2})

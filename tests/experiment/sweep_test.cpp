@@ -177,7 +177,9 @@ TEST_F(RunnerTest, RanksAndDoesNotRepeat) {
   run.program = "/bin/false";  // would fail, were it started
   run_sweep(sweep_points(sweep), run);
   const auto& best = outcomes[0].point.runs.front();
-  ASSERT_GT(fs::remove_all(RunFolder{run.out / "runs" / best.name}.checkpoints()), 0u);
+  const auto checkpoints = RunFolder{run.out / "runs" / best.name}.checkpoints();
+  ASSERT_TRUE(fs::exists(checkpoints));
+  ASSERT_TRUE(remove_tree(checkpoints));
   run_sweep(sweep_points(sweep), run);
   EXPECT_EQ(collect_sweep(sweep_points(sweep), run.out).outcomes[0].accuracy, outcomes[0].accuracy);
   EXPECT_THAT(said_, HasSubstr("2 of 2 runs were there already"));
