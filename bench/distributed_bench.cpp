@@ -3,19 +3,19 @@
 //   build/bench_distributed [model] [batch] [ranks] [regime,...] [buckets,...] [setting]
 //   e.g. resnet20 512 2 lb,lb-diag 1,4
 // The same with COVNOISE_BENCH_DEVICE=cuda has one GPU for each rank and bf16; 1 rank against no process group then
-// shows what the exchange costs, and four buckets against one what parting the captured passes does. And the time of
+// shows what the all_reduce costs, and four buckets against one what parting the captured passes does. And the time of
 // sums alone, by their size, with the constants of a ring (docs/scaling.md):
 //   build/bench_distributed messages [ranks,...]
 #include "covnoise/core/error.h"
-#include "covnoise/core/file.h"
+#include "covnoise/core/internal/file.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/distributed/launch.h"
 #include "covnoise/ops/device.h"
 #include "covnoise/train/defaults.h"
 #include "support/numbers.h"
 #include "support/random_source.h"
-#include "train/initial_model.h"
-#include "train/training_run.h"
+#include "train/loop/initial_model.h"
+#include "train/loop/training_run.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -98,35 +98,35 @@ StepCost measure_step(const Config& config, Communicator* communicator, int buck
 }
 
 /// This process as the rank that the launcher says, on its core or GPU.
-Place take_place(std::string& device) {
-  const Place place = place_of(process_environment()).value();
-  if (device == "cpu") stay_on_core(place.local_rank % static_cast<int>(std::thread::hardware_concurrency()));
-  if (device == "cuda") device = fmt::format("cuda:{}", place.local_rank);
-  return place;
+RankInfo take_rank(std::string& device) {
+  const RankInfo info = rank_info_of(process_environment()).value();
+  if (device == "cpu") stay_on_core(info.local_rank % static_cast<int>(std::thread::hardware_concurrency()));
+  if (device == "cuda") device = fmt::format("cuda:{}", info.local_rank);
+  return info;
 }
 
 /// One rank of a step: model, batch, ranks (0: no process group at all), regime, buckets, setting, and the file where
 /// rank 0 leaves what it measured.
 void run_rank(const std::vector<std::string>& arguments) {
   Config config = bench_config(arguments[0], arguments[1], arguments[3], arguments[5]);
-  const Place place = take_place(config.run.device);
+  const RankInfo info = take_rank(config.run.device);
   CommunicatorOptions options;
   options.device = device_of(config.run.device);
-  const auto communicator = arguments[2] == "0" ? nullptr : std::make_unique<Communicator>(place, options);
+  const auto communicator = arguments[2] == "0" ? nullptr : std::make_unique<Communicator>(info, options);
   const StepCost cost = measure_step(config, communicator.get(), std::stoi(arguments[4]));
   if (communicator) communicator->leave();
-  if (place.rank == 0) write_file_synced(arguments[6], fmt::format("{} {}", cost.milliseconds, cost.bytes));
+  if (info.rank == 0) write_file_synced(arguments[6], fmt::format("{} {}", cost.milliseconds, cost.bytes));
 }
 
 /// One rank of sums of growing size; rank 0 leaves bytes and microseconds of each: the median and the fastest.
 void run_message_rank(const std::string& result) {
   constexpr std::int64_t kLargest = std::int64_t{64} << 20;
   std::string device = device_name(), lines;
-  const Place place = take_place(device);
+  const RankInfo info = take_rank(device);
   CommunicatorOptions options;
   options.device = device_of(device);
   const DeviceStream stream(options.device);
-  Communicator communicator(place, options);
+  Communicator communicator(info, options);
   for (std::int64_t bytes = sizeof(float); bytes <= kLargest; bytes *= 4) {
     const auto message = torch::ones({bytes / static_cast<std::int64_t>(sizeof(float))}, options.device);
     const int times = bytes < (1 << 20) ? 201 : 15;
@@ -142,7 +142,7 @@ void run_message_rank(const std::string& result) {
     lines += fmt::format("{} {} {}\n", bytes, bench::median(microseconds), fastest);
   }
   communicator.leave();
-  if (place.rank == 0) write_file_synced(result, lines);
+  if (info.rank == 0) write_file_synced(result, lines);
 }
 
 /// Starts this program as `ranks` ranks with these arguments and a file's name; gives what they left there.
@@ -212,7 +212,7 @@ void run_bench(const std::vector<std::string>& arguments) {
       const double speed = alone.milliseconds / together.milliseconds;
       say(fmt::format(
           "{} {} {:8} 1 process {:9.3f} ms   {} ranks, buckets {} {:9.3f} ms   speed-up {:.3f}   overhead of the "
-          "exchange {:+.2f} %   {} bytes a step and rank",
+          "all_reduce {:+.2f} %   {} bytes a step and rank",
           model, batch, regime, alone.milliseconds, ranks, buckets, together.milliseconds, speed,
           100 * (ranks / speed - 1), together.bytes));
     }

@@ -5,7 +5,7 @@
 #include "covnoise/nn/conv2d.h"
 #include "covnoise/nn/linear.h"
 #include "covnoise/nn/model_zoo.h"
-#include "covnoise/noise/collector.h"
+#include "covnoise/noise/gradient_pass.h"
 #include "covnoise/ops/device.h"
 #include "support/numbers.h"
 
@@ -69,7 +69,7 @@ void measure(const std::string& name, const std::string& precision, std::int64_t
   const auto model = network(name);
   model->to(device);
   FlatParameters parameters(*model);
-  Collector collector(*model, [&](const at::Tensor& x) { return model->forward(x); }, parameters, {});
+  GradientPass pass(*model, [&](const at::Tensor& x) { return model->forward(x); }, parameters, {});
   const auto type = precision == "bf16" ? at::kBFloat16 : at::kFloat;
   const std::int64_t side = name == "lenet" ? 28 : 32, channels = name == "lenet" ? 1 : 3;
   const auto images = torch::randn({examples, channels, side, side}, torch::device(device))
@@ -78,19 +78,19 @@ void measure(const std::string& name, const std::string& precision, std::int64_t
   const auto labels = torch::randint(0, 10, {examples}, torch::device(device).dtype(torch::kInt64));
   Needs needs;
   needs.squares = Squares::kExact;
-  const auto pass = [&] {
+  const auto whole_batch = [&] {
     for (std::int64_t first = 0; first < examples; first += micro_batch) {
       const std::int64_t n = std::min(micro_batch, examples - first);
-      collector.add(images.narrow(0, first, n), labels.narrow(0, first, n));
+      pass.add(images.narrow(0, first, n), labels.narrow(0, first, n));
     }
-    collector.finish();
+    pass.finish();
   };
-  collector.begin(needs, 0, 0);
-  pass();
+  pass.begin(needs, 0, 0);
+  whole_batch();
   synchronize(device);
   reset_peak_device_bytes(device);
-  collector.begin(needs, 0, 0);
-  CapturedWork graph([&](const auto&) { pass(); });
+  pass.begin(needs, 0, 0);
+  CudaGraphSequence graph([&](const auto&) { whole_batch(); });
   std::vector<double> times;
   for (int i = 0; i < kCalls; ++i) {
     synchronize(device);

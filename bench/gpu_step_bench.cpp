@@ -6,8 +6,8 @@
 #include "covnoise/train/defaults.h"
 #include "support/numbers.h"
 #include "support/random_source.h"
-#include "train/initial_model.h"
-#include "train/training_run.h"
+#include "train/loop/initial_model.h"
+#include "train/loop/training_run.h"
 
 #include <torch/types.h>
 #include <nlohmann/json.hpp>

@@ -4,7 +4,7 @@
 #include "covnoise/core/threads.h"
 #include "covnoise/nn/initialize.h"
 #include "covnoise/nn/model_zoo.h"
-#include "covnoise/noise/collector.h"
+#include "covnoise/noise/gradient_pass.h"
 #include "covnoise/noise/injection.h"
 #include "covnoise/train/sgd.h"
 #include "support/numbers.h"
@@ -60,8 +60,9 @@ class Step {
     images_ = torch::randn({options.batch, shape.input.channels, shape.input.height, shape.input.width});
     labels_ = torch::randint(0, 10, {options.batch}, torch::kInt64);
     parameters_ = std::make_unique<FlatParameters>(*model_);
-    collector_ = std::make_unique<Collector>(
-        *model_, [this](const at::Tensor& x) { return model_->forward(x); }, *parameters_, Collector::Options{128, {}});
+    pass_ = std::make_unique<GradientPass>(
+        *model_, [this](const at::Tensor& x) { return model_->forward(x); }, *parameters_,
+        GradientPass::Options{128, {}});
     InjectionOptions noise;
     noise.structure = regime.structure;
     noise.structure_options.estimator = regime.estimator;
@@ -77,12 +78,12 @@ class Step {
     step.batch = options_.batch;
     step.lr = 1e-4;
     step.momentum = 0.9;
-    collector_->begin(injection_->needs(step), 0, static_cast<std::uint32_t>(step.step));
+    pass_->begin(injection_->needs(step), 0, static_cast<std::uint32_t>(step.step));
     for (std::int64_t first = 0; first < options_.batch; first += options_.micro) {
       const std::int64_t n = std::min(options_.micro, options_.batch - first);
-      collector_->add(images_.narrow(0, first, n), labels_.narrow(0, first, n));
+      pass_->add(images_.narrow(0, first, n), labels_.narrow(0, first, n));
     }
-    sgd_->step(step.lr, injection_->draw(collector_->finish(), step), injection_->placement());
+    sgd_->step(step.lr, injection_->draw(pass_->finish(), step), injection_->placement());
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
@@ -91,7 +92,7 @@ class Step {
   std::shared_ptr<Model> model_;
   at::Tensor images_, labels_;
   std::unique_ptr<FlatParameters> parameters_;
-  std::unique_ptr<Collector> collector_;
+  std::unique_ptr<GradientPass> pass_;
   std::unique_ptr<Injection> injection_;
   std::unique_ptr<Sgd> sgd_;
   std::int64_t count_ = 0;

@@ -1,23 +1,23 @@
-# The GPU's kernels, src/cuda/*.cu, compiled by nvcc alone into objects (they need no LibTorch). Where LibTorch has CUDA
+# The GPU's kernels, src/cuda/**.cu, compiled by nvcc alone into objects (they need no LibTorch). Where LibTorch has CUDA
 # they and their bindings become part of the library; where it has not but nvcc is there, the target cuda_kernels compiles
 # them, so that they cannot rot (script/test builds it).
 option(COVNOISE_CUDA "CUDA kernels where nvcc and a LibTorch for CUDA are found" ON)
 set(COVNOISE_HAS_CUDA OFF)
 find_program(COVNOISE_NVCC nvcc HINTS ENV CUDACXX /usr/local/cuda/bin)
-file(GLOB CUDA_BINDINGS CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/cuda/*.cpp)
+file(GLOB_RECURSE CUDA_BINDINGS CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/cuda/*.cpp)
 if(NOT COVNOISE_CUDA OR NOT COVNOISE_NVCC)
   message(STATUS "no CUDA kernels: nvcc not found or COVNOISE_CUDA off")
   return()
 endif()
 
 set(CUDA_OBJECTS "")
-file(GLOB CUDA_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/cuda/*.cu)
+file(GLOB_RECURSE CUDA_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/cuda/*.cu)
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/cuda)
 foreach(source ${CUDA_SOURCES})
   get_filename_component(name ${source} NAME)
   set(object ${CMAKE_CURRENT_BINARY_DIR}/cuda/${name}.o)
   set(target -arch=sm_90)
-  if(name MATCHES "^wide_")  # products of warpgroups are Hopper's alone
+  if(source MATCHES "/hopper/")  # its instructions exist on Hopper only
     set(target -gencode=arch=compute_90a,code=sm_90a)
   endif()
   add_custom_command(OUTPUT ${object}
@@ -37,10 +37,10 @@ set(COVNOISE_HAS_CUDA ON)
 get_filename_component(CUDA_HOME ${COVNOISE_NVCC} REALPATH)
 get_filename_component(CUDA_HOME ${CUDA_HOME}/../.. ABSOLUTE)
 find_library(CUDART cudart HINTS ${CUDA_HOME}/lib64 ${CUDA_HOME}/targets/x86_64-linux/lib REQUIRED)
-target_sources(covnoise PRIVATE ${CUDA_BINDINGS} ${CUDA_OBJECTS})
+target_sources(covnoise_ops PRIVATE ${CUDA_BINDINGS} ${CUDA_OBJECTS})
 set_source_files_properties(${CUDA_BINDINGS} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 set_source_files_properties(${CUDA_OBJECTS} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
-target_include_directories(covnoise SYSTEM PRIVATE ${CUDA_HOME}/include)
+target_include_directories(covnoise_ops SYSTEM PRIVATE ${CUDA_HOME}/include)
 set_source_files_properties(src/ops/device.cpp PROPERTIES COMPILE_DEFINITIONS COVNOISE_HAS_CUDA
                             SKIP_PRECOMPILE_HEADERS ON)
-target_link_libraries(covnoise PRIVATE ${CUDART})
+target_link_libraries(covnoise_ops PRIVATE $<TARGET_FILE:torch_cuda> $<TARGET_FILE:c10_cuda> ${CUDART})

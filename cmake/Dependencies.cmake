@@ -1,8 +1,13 @@
 # LibTorch: CMAKE_PREFIX_PATH first, then a PyTorch wheel's, then the distribution's.
 find_package(Torch QUIET PATHS ${CMAKE_PREFIX_PATH} NO_DEFAULT_PATH)
 if(NOT Torch_FOUND)
-  execute_process(COMMAND python3 -c "import torch; print(torch.utils.cmake_prefix_path)"
-                  OUTPUT_VARIABLE WHEEL_PREFIX OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE NO_WHEEL)
+  find_package(Python3 QUIET COMPONENTS Interpreter)
+  set(NO_WHEEL 1)
+  if(Python3_FOUND)
+    execute_process(COMMAND ${Python3_EXECUTABLE} -c "import torch; print(torch.utils.cmake_prefix_path)"
+                    OUTPUT_VARIABLE WHEEL_PREFIX OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
+                    RESULT_VARIABLE NO_WHEEL)
+  endif()
   if(NOT NO_WHEEL)
     list(APPEND CMAKE_PREFIX_PATH ${WHEEL_PREFIX})
   endif()
@@ -48,16 +53,25 @@ find_path(TOMLPP_INCLUDE toml++/toml.h HINTS ${CMAKE_CURRENT_SOURCE_DIR}/third_p
 add_library(covnoise_torch INTERFACE)
 target_link_libraries(covnoise_torch INTERFACE ${TORCH_LIBRARIES} OpenMP::OpenMP_CXX)
 target_include_directories(covnoise_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+# The same for a library of operators alone: torch_cpu and c10, nothing else of LibTorch.
+add_library(covnoise_torch_cpu INTERFACE)
+target_link_libraries(covnoise_torch_cpu INTERFACE $<TARGET_FILE:torch_cpu> $<TARGET_FILE:c10>)
+target_compile_definitions(covnoise_torch_cpu INTERFACE $<TARGET_PROPERTY:torch,INTERFACE_COMPILE_DEFINITIONS>)
+target_compile_options(covnoise_torch_cpu INTERFACE $<TARGET_PROPERTY:torch,INTERFACE_COMPILE_OPTIONS>)
+target_include_directories(covnoise_torch_cpu SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 
-add_library(covnoise_private_dependencies INTERFACE)
-target_include_directories(covnoise_private_dependencies SYSTEM INTERFACE ${TOMLPP_INCLUDE})
-target_link_libraries(covnoise_private_dependencies INTERFACE
-  Threads::Threads ZLIB::ZLIB PNG::PNG CURL::libcurl OpenSSL::Crypto CLI11::CLI11 nlohmann_json::nlohmann_json
-  ${COVNOISE_FMT})
+add_library(tomlplusplus INTERFACE)
+target_include_directories(tomlplusplus SYSTEM INTERFACE ${TOMLPP_INCLUDE})
+add_library(covnoise_jpeg INTERFACE)
 if(JPEG_FOUND)
-  target_link_libraries(covnoise_private_dependencies INTERFACE JPEG::JPEG)
-  target_compile_definitions(covnoise_private_dependencies INTERFACE COVNOISE_HAS_JPEG)
+  target_link_libraries(covnoise_jpeg INTERFACE JPEG::JPEG)
+endif()
+add_library(covnoise_cairo INTERFACE)
+if(CAIRO_FOUND)
+  target_include_directories(covnoise_cairo SYSTEM INTERFACE ${CAIRO_INCLUDE_DIRS})
+  target_link_libraries(covnoise_cairo INTERFACE ${CAIRO_LINK_LIBRARIES})
 endif()
 
 add_library(covnoise_warnings INTERFACE)
-target_compile_options(covnoise_warnings INTERFACE -Wall -Wextra -fPIC)  # -fPIC: one precompiled header for all targets
+# -fPIC: one precompiled header for all targets; no path of the build machine in messages.
+target_compile_options(covnoise_warnings INTERFACE -Wall -Wextra -fPIC -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)

@@ -7,7 +7,7 @@ foreach(recipe ${RECIPES})
   file(READ ${recipe} text)
   string(APPEND entries "      {\"${name}\", R\"recipe(${text})recipe\"},\n")
 endforeach()
-file(WRITE ${OUTPUT} "#include \"experiment/paper_recipes.h\"\n
+file(WRITE ${OUTPUT} "#include \"experiment/paper/recipes.h\"\n
 namespace covnoise::paper {
 
 const std::vector<EmbeddedRecipe>& embedded_recipes() {

@@ -6,5 +6,5 @@ add_custom_command(OUTPUT ${PAPER_RECIPES}
                            -DOUTPUT=${PAPER_RECIPES} -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/EmbedRecipes.cmake
                    DEPENDS ${PAPER_RECIPE_FILES} ${CMAKE_CURRENT_SOURCE_DIR}/cmake/EmbedRecipes.cmake
                    COMMENT "Embedding the paper's recipes" VERBATIM)
-target_sources(covnoise PRIVATE ${PAPER_RECIPES})
+target_sources(covnoise_study PRIVATE ${PAPER_RECIPES})
 set_source_files_properties(${PAPER_RECIPES} PROPERTIES SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)

@@ -40,6 +40,6 @@ add_custom_command(OUTPUT ${REPORT_PAGE}
                    DEPENDS ${REPORT_FILES} ${REPORT_SOURCE}/package-lock.json
                            ${CMAKE_CURRENT_SOURCE_DIR}/cmake/EmbedReportPage.cmake
                    COMMENT "Embedding the report page" VERBATIM)
-target_sources(covnoise PRIVATE ${REPORT_PAGE})
+target_sources(covnoise_study PRIVATE ${REPORT_PAGE})
 set_source_files_properties(${REPORT_PAGE} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
                                            SKIP_UNITY_BUILD_INCLUSION ON)

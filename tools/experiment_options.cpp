@@ -1,6 +1,6 @@
 #include "experiment_options.h"
 
-#include "covnoise/core/progress.h"
+#include "covnoise/core/internal/progress.h"
 #include "interrupt.h"
 #include "number_checks.h"
 

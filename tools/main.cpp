@@ -1,5 +1,5 @@
 #include "build_info.h"
-#include "commands.h"
+#include "commands/commands.h"
 #include "covnoise/core/error.h"
 #include "covnoise/core/memory.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "covnoise/data/catalog.h"
+#include "covnoise/datasets/catalog.h"
 
 #include <chrono>
 #include <string>

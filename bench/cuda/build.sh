@@ -8,11 +8,11 @@ nvcc=${NVCC:-nvcc}
 mkdir -p "$out"
 objects=()
 commands=()
-for source in src/cuda/*.cu bench/cuda/*.cu; do
+for source in $(find src/cuda bench/cuda -name '*.cu' | sort); do
   object=$out/$(echo "$source" | tr / _).o
   objects+=("$object")
   target=-arch=sm_90
-  [[ $source != */wide_* ]] || target=-gencode=arch=compute_90a,code=sm_90a
+  [[ $source != */hopper/* ]] || target=-gencode=arch=compute_90a,code=sm_90a
   if [[ ! $object -nt $source || -n $(find src/cuda bench/cuda -name '*.*h' -newer "$object" 2>/dev/null) ]]; then
     commands+=("$nvcc -std=c++17 -O3 $target --split-compile=0 -Isrc -Iinclude -Ibench/cuda ${NVCC_FLAGS:-} -c $source -o $object")
   fi

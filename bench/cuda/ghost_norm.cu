@@ -1,4 +1,4 @@
-#include "cuda/ghost_norm.h"
+#include "cuda/normalisation/ghost_norm.h"
 #include "support.h"
 
 namespace covnoise::cuda::bench {

@@ -1,4 +1,4 @@
-#include "cuda/narrow_conv.h"
+#include "cuda/convolution/narrow_conv.h"
 #include "support.h"
 
 namespace covnoise::cuda::bench {

@@ -1,4 +1,4 @@
-#include "cuda/conv_weight_gradient.h"
+#include "cuda/weight_gradient/conv_weight_gradient.h"
 #include "support.h"
 
 namespace covnoise::cuda::bench {

@@ -5,8 +5,8 @@
 #include <covnoise/nn/conv2d.h>
 #include <covnoise/nn/initialize.h>
 #include <covnoise/nn/linear.h>
-#include <covnoise/noise/collector.h>
 #include <covnoise/noise/injection.h>
+#include <covnoise/noise/pass.h>
 #include <covnoise/train/sgd.h>
 #include <torch/torch.h>
 
@@ -33,7 +33,7 @@ int main() {
   Network network;
   covnoise::initialize(network, /*seed=*/0);
   covnoise::FlatParameters parameters(network);
-  covnoise::Collector collector(network, [&](const at::Tensor& x) { return network.forward(x); }, parameters, {});
+  covnoise::GradientPass pass(network, [&](const at::Tensor& x) { return network.forward(x); }, parameters, {});
   covnoise::InjectionOptions noise;
   noise.structure = "diag-fisher";
   noise.stop_after = 0.5;
@@ -51,9 +51,9 @@ int main() {
       step.lr = 0.1;
       step.momentum = 0.9;
       const auto indices = order.narrow(0, i * batch, batch);
-      collector.begin(injection.needs(step), step.seed, static_cast<std::uint32_t>(step.step));
-      collector.add(train.images(indices, epoch), train.labels(indices));
-      sgd.step(step.lr, injection.draw(collector.finish(), step), injection.placement());
+      pass.begin(injection.needs(step), step.seed, static_cast<std::uint32_t>(step.step));
+      pass.add(train.images(indices, epoch), train.labels(indices));
+      sgd.step(step.lr, injection.draw(pass.finish(), step), injection.placement());
     }
     const torch::NoGradGuard no_grad;
     const auto all = torch::arange(test.size());

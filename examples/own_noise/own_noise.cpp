@@ -5,8 +5,8 @@
 #include <covnoise/data/loader.h>
 #include <covnoise/nn/initialize.h>
 #include <covnoise/nn/model_zoo.h>
-#include <covnoise/noise/collector.h>
 #include <covnoise/noise/injection.h>
+#include <covnoise/noise/pass.h>
 #include <covnoise/ops/random.h>
 #include <torch/torch.h>
 
@@ -19,7 +19,8 @@ class LayerTrace final : public covnoise::NoiseStructure {
     needs.squares = covnoise::Squares::kExact;
     return needs;
   }
-  at::Tensor sample(const covnoise::Statistics& statistics, const covnoise::RandomStream& stream) const override {
+  at::Tensor sample(const covnoise::GradientStatistics& statistics,
+                    const covnoise::RandomStream& stream) const override {
     auto noise = at::empty_like(statistics.diagonal);
     covnoise::fill_normal(noise, stream);
     for (const auto& entry : statistics.parameters->entries()) {
@@ -36,7 +37,7 @@ int main() {
   const auto model = covnoise::make_model("lenet", {{1, 28, 28}, 10, 0});
   covnoise::initialize(*model, 0);
   covnoise::FlatParameters parameters(*model);
-  covnoise::Collector collector(*model, [&](const at::Tensor& x) { return model->forward(x); }, parameters, {});
+  covnoise::GradientPass pass(*model, [&](const at::Tensor& x) { return model->forward(x); }, parameters, {});
 
   const auto indices = torch::arange(1024);
   covnoise::InjectionOptions options;
@@ -44,9 +45,9 @@ int main() {
   covnoise::Injection diagonal(options), own(options, std::make_unique<LayerTrace>());
   covnoise::StepContext step;
   step.batch = 1024;
-  collector.begin(own.needs(step), /*seed=*/0, /*step=*/0);
-  collector.add(loader.images(indices, 0), loader.labels(indices));
-  const auto statistics = collector.finish();
+  pass.begin(own.needs(step), /*seed=*/0, /*step=*/0);
+  pass.add(loader.images(indices, 0), loader.labels(indices));
+  const auto statistics = pass.finish();
   const auto ours = own.draw(statistics, step).tensor(), theirs = diagonal.draw(statistics, step).tensor();
   for (const auto& entry : parameters.entries()) {
     const auto rms = [&](const at::Tensor& buffer) {

@@ -1,7 +1,7 @@
 #include "covnoise/analysis/fisher.h"
 
 #include "covnoise/core/error.h"
-#include "covnoise/noise/collector.h"
+#include "covnoise/noise/gradient_pass.h"
 
 #include <fmt/format.h>
 
@@ -38,19 +38,19 @@ FisherDiagonal fisher_diagonal(Model& model, const Loader& loader, const FisherO
   const bool training = model.is_training();
   model.train(options.training_mode);
   FlatParameters parameters(model);
-  Collector collector(model, [&](const at::Tensor& x) { return model.forward(x); }, parameters, {});
+  GradientPass pass(model, [&](const at::Tensor& x) { return model.forward(x); }, parameters, {});
   Needs needs;
   needs.squares = Squares::kExact;
-  collector.begin(needs, 0, 0);
+  pass.begin(needs, 0, 0);
   FisherDiagonal result;
   for (std::int64_t first = 0; first < count; first += slice) {
     const auto indices = torch::arange(first, std::min(count, first + slice));
-    collector.add(loader.plain_images(indices), loader.labels(indices));
+    pass.add(loader.plain_images(indices), loader.labels(indices));
   }
-  const auto statistics = collector.finish();
+  const auto statistics = pass.finish();
   model.train(training);
   result.examples = count;
-  result.loss = collector.sums().loss.item<double>() / static_cast<double>(count);
+  result.loss = pass.sums().loss.item<double>() / static_cast<double>(count);
   result.trace = statistics.diagonal.sum(at::kDouble).item<double>();
   result.gradient = named(parameters, statistics.gradient);
   result.diagonal = named(parameters, statistics.diagonal);

@@ -1,5 +1,6 @@
 #include "covnoise/analysis/frobenius.h"
-#include "plot/study_files.h"
+#include "covnoise/analysis/internal/study_json.h"
+#include "covnoise/plot/internal/study_files.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,7 @@
 #include "covnoise/analysis/hessian_study.h"
-#include "covnoise/core/spread.h"
-#include "plot/study_files.h"
+#include "covnoise/analysis/internal/study_json.h"
+#include "covnoise/core/internal/mean_std.h"
+#include "covnoise/plot/internal/study_files.h"
 
 #include <fmt/format.h>
 
@@ -33,12 +34,12 @@ std::vector<std::string> distinct(const HessianStudy& study,
 }
 
 /// Largest eigenvalues of the runs of one network and regime.
-Spread over_seeds(const HessianStudy& study, const std::string& network, const std::string& regime) {
+MeanStd over_seeds(const HessianStudy& study, const std::string& network, const std::string& regime) {
   std::vector<double> values;
   for (const auto& r : study.results) {
     if (network_name(r) == network && r.regime == regime) values.push_back(r.eigenvalues.values.front());
   }
-  return spread_of(values);
+  return mean_std_of(values);
 }
 
 Panel bar_panel(const HessianStudy& study) {

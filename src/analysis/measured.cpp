@@ -1,6 +1,7 @@
 #include "covnoise/analysis/measured.h"
+#include "covnoise/analysis/internal/study_json.h"
 
-#include "covnoise/core/spread.h"
+#include "covnoise/core/internal/mean_std.h"
 
 #include <nlohmann/json.hpp>
 
@@ -9,7 +10,7 @@
 namespace covnoise {
 
 Measured mean_of(const std::vector<double>& values) {
-  const Spread spread = spread_of(values);
+  const MeanStd spread = mean_std_of(values);
   return {spread.mean, spread.deviation / std::sqrt(static_cast<double>(spread.count))};
 }
 

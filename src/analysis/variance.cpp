@@ -4,8 +4,8 @@
 #include "analysis/sampling.h"
 #include "covnoise/core/error.h"
 #include "covnoise/nn/batch_norm.h"
+#include "covnoise/noise/gradient_pass.h"
 #include "covnoise/train/defaults.h"
-#include "train/training_step.h"
 
 #include <fmt/format.h>
 
@@ -53,8 +53,7 @@ class Sampler {
         options_(options),
         parameters_(parameters),
         groups_(layer_groups(parameters)),
-        collector_(model, [&model](const at::Tensor& x) { return model.forward(x); }, parameters,
-                   {options.small_batch, {}}),
+        pass_(model, [&model](const at::Tensor& x) { return model.forward(x); }, parameters, {options.small_batch, {}}),
         injection_(injection_options(config)),
         variances_(groups_.size()),
         covariances_(groups_.size()) {}
@@ -67,12 +66,12 @@ class Sampler {
     context.lr = config_.train.lr;
     context.momentum = config_.train.momentum;
     const auto indices = drawn_examples(loader.size(), context.batch, options_.seed, sample);
-    collector_.begin(injection_.needs(context), options_.seed, static_cast<std::uint32_t>(sample));
+    pass_.begin(injection_.needs(context), options_.seed, static_cast<std::uint32_t>(sample));
     for (std::int64_t first = 0; first < context.batch; first += config_.train.micro_batch) {
       const auto slice = indices.narrow(0, first, std::min(config_.train.micro_batch, context.batch - first));
-      collector_.add(loader.images(slice, sample), loader.labels(slice));
+      pass_.add(loader.images(slice, sample), loader.labels(slice));
     }
-    const Statistics statistics = collector_.finish();
+    const GradientStatistics statistics = pass_.finish();
     const auto noise = injection_.draw(statistics, context).tensor();
     add(noise.defined() ? statistics.gradient + noise : statistics.gradient.clone());
     add_estimate(statistics);
@@ -115,7 +114,7 @@ class Sampler {
     origin_ = at::Tensor();
   }
 
-  void add_estimate(const Statistics& statistics) {
+  void add_estimate(const GradientStatistics& statistics) {
     at::Tensor diagonal;
     if (statistics.draw.defined()) diagonal = statistics.draw.pow(2);
     if (statistics.diagonal.defined() && statistics.factors.empty()) diagonal = statistics.diagonal;
@@ -128,7 +127,7 @@ class Sampler {
   const VarianceOptions& options_;
   FlatParameters& parameters_;
   std::vector<LayerGroup> groups_;
-  Collector collector_;
+  GradientPass pass_;
   Injection injection_;
   at::Tensor origin_, sum_, squares_;
   std::int64_t count_ = 0;

@@ -1,7 +1,7 @@
-#include "covnoise/core/csv.h"
+#include "covnoise/core/internal/csv.h"
 
 #include "covnoise/core/error.h"
-#include "covnoise/core/file.h"
+#include "covnoise/core/internal/file.h"
 
 #include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>

@@ -1,4 +1,4 @@
-#include "covnoise/core/file.h"
+#include "covnoise/core/internal/file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "covnoise/core/error.h"
-#include "covnoise/core/file.h"
+#include "covnoise/core/internal/file.h"
 
 namespace covnoise {
 namespace {

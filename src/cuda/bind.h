@@ -1,6 +1,6 @@
 #pragma once
+#include "covnoise/ops/internal/optional_tensor.h"
 #include "cuda/types.h"
-#include "ops/optional_tensor.h"
 
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAGuard.h>

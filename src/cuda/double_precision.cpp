@@ -1,6 +1,6 @@
 #include "cuda/double_precision.h"
 
-#include "ops/group_squares.h"
+#include "covnoise/ops/internal/group_squares.h"
 
 #include <ATen/ATen.h>
 

@@ -1,6 +1,6 @@
 #include "covnoise/distributed/communicator.h"
 
-#include "distributed/presence.h"
+#include "distributed/peer_monitor.h"
 #include "distributed/process_group.h"
 
 #include <ATen/ATen.h>
@@ -41,11 +41,11 @@ std::vector<std::string> parted(const std::string& all) {
 
 }  // namespace
 
-Communicator::Communicator(const Place& place, const CommunicatorOptions& options)
-    : place_(place),
+Communicator::Communicator(const RankInfo& info, const CommunicatorOptions& options)
+    : info_(info),
       device_(options.device),
-      names_(static_cast<std::size_t>(place.size), "not introduced yet"),
-      group_(std::make_unique<ProcessGroup>(place, options.timeout)) {
+      names_(static_cast<std::size_t>(info.size), "not introduced yet"),
+      group_(std::make_unique<ProcessGroup>(info, options.timeout)) {
   meet(options);
   guarded([&] { group_->connect(options.device); });
   auto first = at::zeros({1}, at::TensorOptions(options.device));  // a GPU's connections are made by the first use
@@ -54,15 +54,15 @@ Communicator::Communicator(const Place& place, const CommunicatorOptions& option
 
 void Communicator::meet(const CommunicatorOptions& options) {
   int listening = -1, port = 0;
-  if (place_.rank == 0) {
-    port = Presence::listen(listening);
+  if (info_.rank == 0) {
+    port = PeerMonitor::listen(listening);
     group_->set("presence", std::to_string(port));
   } else {
     try {
       port = std::stoi(group_->get("presence"));
     } catch (const std::exception& error) {
       throw Error(
-          fmt::format("rank {} found no rank 0 at {}:{}: {}", place_.rank, place_.address, place_.port, error.what()));
+          fmt::format("rank {} found no rank 0 at {}:{}: {}", info_.rank, info_.address, info_.port, error.what()));
     }
   }
   const auto give_up = [this](int lost) {
@@ -70,8 +70,8 @@ void Communicator::meet(const CommunicatorOptions& options) {
     std::fflush(stderr);
     ::_exit(kLostRankExit);
   };
-  presence_ =
-      std::make_unique<Presence>(place_, listening, port, options.timeout, Presence::LastResort{kGrace, give_up});
+  peers_ =
+      std::make_unique<PeerMonitor>(info_, listening, port, options.timeout, PeerMonitor::LastResort{kGrace, give_up});
   names_ = all_gather(own_name());
 }
 
@@ -81,17 +81,17 @@ std::string Communicator::lost_message(int rank) const {
   return fmt::format(
       "rank {}: lost rank {} ({}), so the training cannot go on; the last checkpoint is whole, and the "
       "same command goes on from it",
-      place_.rank, rank, name_of(rank));
+      info_.rank, rank, name_of(rank));
 }
 
 void Communicator::fail(const std::string& why) {
-  if (const auto lost = presence_->lost(kPatience)) throw LostRank(*lost, lost_message(*lost));
+  if (const auto lost = peers_->lost(kPatience)) throw LostRank(*lost, lost_message(*lost));
   throw Error(fmt::format("the other ranks do not answer: {}", why));
 }
 
 template <class Work>
 auto Communicator::guarded(const Work& work) -> decltype(work()) {
-  if (const auto lost = presence_->lost()) throw LostRank(*lost, lost_message(*lost));
+  if (const auto lost = peers_->lost()) throw LostRank(*lost, lost_message(*lost));
   try {
     return work();
   } catch (const Error&) {
@@ -158,7 +158,7 @@ std::vector<std::string> Communicator::all_gather(const std::string& bytes) {
 void Communicator::leave() {
   barrier();
   guarded([&] { group_->close(); });
-  presence_->leave();
+  peers_->leave();
 }
 
 }  // namespace covnoise

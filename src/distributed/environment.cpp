@@ -44,11 +44,11 @@ int default_port(const Environment& environment) {
   return job ? kFirst + static_cast<int>(std::strtoul(job->c_str(), nullptr, 10) % kCount) : kFirst;
 }
 
-std::string default_address(const Environment& environment, const Names& names, const Place& place) {
+std::string default_address(const Environment& environment, const Names& names, const RankInfo& info) {
   if (const auto nodes = environment("SLURM_STEP_NODELIST")) return first_of_node_list(*nodes);
-  require(number_or(environment, names.local_size, 0, place.size) == place.size || place.size == 1,
+  require(number_or(environment, names.local_size, 0, info.size) == info.size || info.size == 1,
           fmt::format("{} started {} processes on several machines: set MASTER_ADDR to the address of rank 0's machine",
-                      place.launcher, place.size));
+                      info.launcher, info.size));
   return "127.0.0.1";
 }
 
@@ -68,21 +68,21 @@ std::string first_of_node_list(const std::string& list) {
   return list.substr(0, bracket) + digits;
 }
 
-std::optional<Place> place_of(const Environment& environment) {
+std::optional<RankInfo> rank_info_of(const Environment& environment) {
   for (const auto& names : kLaunchers) {
     const auto rank = environment(names.rank), size = environment(names.size);
     if (!rank || !size) continue;
-    Place place;
-    place.launcher = names.launcher;
-    place.size = number(names.size, *size, 1, 1 << 20);
-    place.rank = number(names.rank, *rank, 0, place.size - 1);
-    place.local_rank = number_or(environment, names.local_rank, 0, place.size - 1);
+    RankInfo info;
+    info.launcher = names.launcher;
+    info.size = number(names.size, *size, 1, 1 << 20);
+    info.rank = number(names.rank, *rank, 0, info.size - 1);
+    info.local_rank = number_or(environment, names.local_rank, 0, info.size - 1);
     const auto address = environment("MASTER_ADDR");
-    place.address = address ? *address : default_address(environment, names, place);
-    place.port = number_or(environment, "MASTER_PORT", default_port(environment), kLastPort);
-    place.agent_store = environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
-    if (place.agent_store) place.attempt = environment("TORCHELASTIC_RESTART_COUNT").value_or("0");
-    return place;
+    info.address = address ? *address : default_address(environment, names, info);
+    info.port = number_or(environment, "MASTER_PORT", default_port(environment), kLastPort);
+    info.agent_store = environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+    if (info.agent_store) info.attempt = environment("TORCHELASTIC_RESTART_COUNT").value_or("0");
+    return info;
   }
   return std::nullopt;
 }

@@ -71,78 +71,78 @@ class WithoutSigpipe {
 };
 
 /// What c10d's exception about a store means.
-[[noreturn]] void no_store(const Place& place, bool serves, const std::string& what, std::chrono::seconds timeout) {
+[[noreturn]] void no_store(const RankInfo& info, bool serves, const std::string& what, std::chrono::seconds timeout) {
   if (serves && (what.find("listen") != std::string::npos || what.find("in use") != std::string::npos)) {
     throw Error(fmt::format(
         "rank 0 cannot listen on port {} of this machine: another program has it; set MASTER_PORT to a free "
         "one, the same for all ranks",
-        place.port));
+        info.port));
   }
   if (serves) {
     throw Error(
         fmt::format("rank 0 listens on port {} of this machine, but {} does not lead there: set MASTER_ADDR to "
                     "this machine's address",
-                    place.port, place.address));
+                    info.port, info.address));
   }
   throw Error(fmt::format(
       "rank {} cannot reach rank 0 at {}:{} within {} s: check MASTER_ADDR and MASTER_PORT, and that rank 0 "
       "runs; --timeout waits longer",
-      place.rank, place.address, place.port, timeout.count()));
+      info.rank, info.address, info.port, timeout.count()));
 }
 
-c10::intrusive_ptr<c10d::Store> open_store(const Place& place, std::chrono::milliseconds timeout) {
+c10::intrusive_ptr<c10d::Store> open_store(const RankInfo& info, std::chrono::milliseconds timeout) {
   silence_c10d();
   const WithoutSigpipe also_in_the_stores_threads;
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(timeout);  // c10d counts whole ones here
   c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(place.port);
-  options.isServer = place.rank == 0 && !place.agent_store;
-  options.numWorkers = static_cast<std::size_t>(place.size);
+  options.port = static_cast<std::uint16_t>(info.port);
+  options.isServer = info.rank == 0 && !info.agent_store;
+  options.numWorkers = static_cast<std::size_t>(info.size);
   options.waitWorkers = false;
   options.timeout = seconds;
   c10::intrusive_ptr<c10d::Store> store;
   try {
-    store = c10::make_intrusive<c10d::TCPStore>(place.address, options);
+    store = c10::make_intrusive<c10d::TCPStore>(info.address, options);
   } catch (const std::exception& error) {
-    no_store(place, options.isServer, error.what(), seconds);
+    no_store(info, options.isServer, error.what(), seconds);
   }
   store->setTimeout(timeout);
-  return c10::make_intrusive<c10d::PrefixStore>("covnoise/" + place.attempt, store);
+  return c10::make_intrusive<c10d::PrefixStore>("covnoise/" + info.attempt, store);
 }
 
 #ifdef COVNOISE_HAS_GLOO
-c10::intrusive_ptr<C10dBackend> gloo(const Place& place, const c10::intrusive_ptr<c10d::Store>& store,
+c10::intrusive_ptr<C10dBackend> gloo(const RankInfo& info, const c10::intrusive_ptr<c10d::Store>& store,
                                      std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
   options->devices.push_back(
       interface ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
-                : c10d::ProcessGroupGloo::createDeviceForHostname(own_address_towards(place.address, place.port)));
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, place.rank, place.size, options);
+                : c10d::ProcessGroupGloo::createDeviceForHostname(own_address_towards(info.address, info.port)));
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, info.rank, info.size, options);
 }
 #endif
 
 #ifdef COVNOISE_HAS_NCCL
-c10::intrusive_ptr<C10dBackend> nccl(const Place& place, const c10::intrusive_ptr<c10d::Store>& store,
+c10::intrusive_ptr<C10dBackend> nccl(const RankInfo& info, const c10::intrusive_ptr<c10d::Store>& store,
                                      std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
-  return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, place.rank, place.size, options);
+  return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, info.rank, info.size, options);
 }
 #endif
 
 }  // namespace
 
 struct ProcessGroup::State {
-  Place place;
+  RankInfo info;
   std::chrono::milliseconds timeout;
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<C10dBackend> backend;
   std::vector<c10::intrusive_ptr<c10d::Work>> started;
 };
 
-ProcessGroup::ProcessGroup(const Place& place, std::chrono::milliseconds timeout)
-    : state_(new State{place, timeout, open_store(place, timeout), {}, {}}) {}
+ProcessGroup::ProcessGroup(const RankInfo& info, std::chrono::milliseconds timeout)
+    : state_(new State{info, timeout, open_store(info, timeout), {}, {}}) {}
 
 ProcessGroup::~ProcessGroup() = default;
 
@@ -158,10 +158,10 @@ std::string ProcessGroup::get(const std::string& name) {
 void ProcessGroup::connect(at::Device device) {
   const WithoutSigpipe also_in_the_backends_threads;
 #ifdef COVNOISE_HAS_GLOO
-  if (device.is_cpu()) state_->backend = gloo(state_->place, state_->store, state_->timeout);
+  if (device.is_cpu()) state_->backend = gloo(state_->info, state_->store, state_->timeout);
 #endif
 #ifdef COVNOISE_HAS_NCCL
-  if (device.is_cuda()) state_->backend = nccl(state_->place, state_->store, state_->timeout);
+  if (device.is_cuda()) state_->backend = nccl(state_->info, state_->store, state_->timeout);
 #endif
   require(state_->backend.defined(),
           fmt::format("this build cannot train on {} in several processes: it was made without {}", device.str(),

@@ -15,8 +15,8 @@ namespace covnoise {
 /// which of Gloo and NCCL this build has. Failures are c10d's exceptions.
 class ProcessGroup {
  public:
-  /// Meets the other processes at place.address: a TCPStore, which rank 0 serves unless an agent does.
-  ProcessGroup(const Place& place, std::chrono::milliseconds timeout);
+  /// Meets the other processes at info.address: a TCPStore, which rank 0 serves unless an agent does.
+  ProcessGroup(const RankInfo& info, std::chrono::milliseconds timeout);
   ~ProcessGroup();
 
   /// Small byte strings under names, for all processes. `get` waits for the name.
@@ -25,7 +25,7 @@ class ProcessGroup {
 
   /// Connects the processes for tensors of this kind of device: Gloo for a CPU, NCCL for a GPU.
   void connect(at::Device device);
-  /// Sums over the ranks, in place. Started in the same order by every rank.
+  /// Sums over the ranks, in info. Started in the same order by every rank.
   void start_all_reduce(at::Tensor tensor);
   void start_broadcast(at::Tensor tensor, int root);
   /// Until what was started is done: on a CPU waits, on a GPU lets the current stream wait.

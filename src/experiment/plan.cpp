@@ -1,14 +1,14 @@
 #include "experiment/plan.h"
 
-#include "experiment/paper_cells.h"
-#include "experiment/paper_result.h"
+#include "experiment/run_state.h"
+#include "experiment/table.h"
 
 #include <fmt/format.h>
 
 namespace covnoise {
 
 std::string plan_text(const std::vector<RunSpec>& specs, const std::filesystem::path& out) {
-  paper::Table table{"", {"run", "batch", "epochs", "rate", "weight decay", "state"}, {}};
+  Table table{"", {"run", "batch", "epochs", "rate", "weight decay", "state"}, {}};
   for (const auto& spec : specs) {
     const auto& train = spec.config.train;
     std::string batch = fmt::to_string(train.batch), rate = fmt::format("{:g}", train.lr);
@@ -17,7 +17,7 @@ std::string plan_text(const std::vector<RunSpec>& specs, const std::filesystem::
       rate += fmt::format(", then {:g}", change.lr);
     }
     table.rows.push_back({spec.name, batch, fmt::to_string(train.epochs), rate, fmt::format("{:g}", train.weight_decay),
-                          paper::state_text(paper::look_up(spec, out))});
+                          state_text(look_up(spec, out))});
   }
   return fmt::format("{} run{}\n{}", specs.size(), specs.size() == 1 ? "" : "s", table.to_text());
 }

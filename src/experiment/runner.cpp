@@ -1,15 +1,15 @@
 #include "covnoise/experiment/runner.h"
 
 #include "covnoise/core/error.h"
-#include "covnoise/core/file.h"
-#include "covnoise/core/progress.h"
+#include "covnoise/core/internal/file.h"
+#include "covnoise/core/internal/progress.h"
 #include "covnoise/core/threads.h"
-#include "covnoise/train/checkpoint.h"
-#include "covnoise/train/run_folder.h"
+#include "covnoise/train/diverged.h"
+#include "covnoise/train/internal/checkpoint.h"
+#include "covnoise/train/internal/run_folder.h"
 #include "experiment/child.h"
-#include "experiment/sharing.h"
+#include "experiment/gpu_packing.h"
 #include "experiment/software.h"
-#include "train/training_step.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
 #include "covnoise/experiment/sweep.h"
 
-#include "covnoise/core/csv.h"
 #include "covnoise/core/error.h"
-#include "covnoise/core/spread.h"
-#include "experiment/paper_result.h"
+#include "covnoise/core/internal/csv.h"
+#include "covnoise/core/internal/mean_std.h"
+#include "covnoise/plot/internal/study_files.h"
 #include "experiment/plan.h"
-#include "plot/study_files.h"
+#include "experiment/table.h"
 
 #include <fmt/format.h>
 
@@ -40,10 +40,10 @@ SweepOutcome outcome_of(const SweepPoint& point, const RunResult* results) {
     judged.push_back(summary->val_accuracy.value_or(summary->test_accuracy.value_or(NAN)));
     tests.push_back(summary->test_accuracy.value_or(NAN));
   }
-  const Spread spread = spread_of(judged);
+  const MeanStd spread = mean_std_of(judged);
   outcome.accuracy = spread.mean;
   outcome.deviation = spread.deviation;
-  outcome.test_accuracy = spread_of(tests).mean;
+  outcome.test_accuracy = mean_std_of(tests).mean;
   return outcome;
 }
 
@@ -169,13 +169,13 @@ SweepResult collect_sweep(const std::vector<SweepPoint>& points, const std::file
 std::string sweep_table(const std::vector<SweepOutcome>& outcomes) {
   const bool honest = held_out(outcomes.front().point);
   const auto keys = keys_of(outcomes);
-  paper::Table table{"", keys, {}};
+  Table table{"", keys, {}};
   if (honest) table.header.emplace_back("held out [%]");
   table.header.insert(table.header.end(), {"test [%]", "remarks"});
   for (const auto& outcome : outcomes) {
     auto cells = cells_of(outcome.point, keys);
     cells.push_back(percent_text({outcome.accuracy, outcome.deviation, outcome.ended - outcome.diverged}));
-    if (honest) cells.push_back(percent_text(spread_of({outcome.test_accuracy})));
+    if (honest) cells.push_back(percent_text(mean_std_of({outcome.test_accuracy})));
     cells.push_back(remark(outcome));
     table.rows.push_back(cells);
   }

@@ -1,8 +1,8 @@
 #include "covnoise/nn/batch_norm.h"
 
 #include "covnoise/ops/ghost_batch_norm.h"
+#include "covnoise/ops/internal/group_squares.h"
 #include "nn/statistics.h"
-#include "ops/group_squares.h"
 
 #include <torch/types.h>
 

@@ -49,7 +49,8 @@ std::pair<at::Tensor, at::Tensor> add_squares(LayerRecord& record, const at::Ten
   if (!has_bias) return {linear_weight_gradient_squares(a, dz, record.weight_squares, group), at::Tensor()};
   if (!record.bias_squares.defined()) record.bias_squares = at::zeros({weight.size(0)}, weight.options());
   at::Tensor dbias;
-  const Beside beside(dz.device(), [&] { dbias = bias_gradient_squares(dz, record.bias_squares, group, false); });
+  const SideStream side_stream(dz.device(),
+                               [&] { dbias = bias_gradient_squares(dz, record.bias_squares, group, false); });
   return {linear_weight_gradient_squares(a, dz, record.weight_squares, group), dbias};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "covnoise/nn/accounting.h"
-#include "ops/optional_tensor.h"
+#include "covnoise/ops/internal/optional_tensor.h"
 
 #include <torch/csrc/autograd/custom_function.h>
 

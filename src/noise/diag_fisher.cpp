@@ -10,12 +10,12 @@ class DiagonalFisher final : public NoiseStructure {
  public:
   explicit DiagonalFisher(const Needs& needs) : needs_(needs) {}
   Needs needs() const override { return needs_; }
-  at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const override {
+  at::Tensor sample(const GradientStatistics& statistics, const RandomStream& stream) const override {
     auto noise = at::empty_like(statistics.diagonal);
     fill_normal_of_variance(noise, statistics.diagonal, stream);
     return noise;
   }
-  at::Tensor variance(const Statistics& statistics) const override { return statistics.diagonal; }
+  at::Tensor variance(const GradientStatistics& statistics) const override { return statistics.diagonal; }
 
  private:
   Needs needs_;
@@ -29,7 +29,7 @@ class SignedDiagonalFisher final : public NoiseStructure {
     needs_.extra = labels == Labels::kData ? ExtraBackward::kSigned : ExtraBackward::kSampledLabels;
   }
   Needs needs() const override { return needs_; }
-  at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const override {
+  at::Tensor sample(const GradientStatistics& statistics, const RandomStream& stream) const override {
     auto noise = at::empty_like(statistics.draw);
     fill_signs(noise, stream);
     return noise.mul_(statistics.draw);

@@ -12,7 +12,7 @@ class FisherTrace final : public NoiseStructure {
   explicit FisherTrace(const Needs& needs) : needs_(needs) {}
   Needs needs() const override { return needs_; }
   bool adds_up_over_parts() const override { return false; }  // it would, but all ranks can draw the same instead
-  at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const override {
+  at::Tensor sample(const GradientStatistics& statistics, const RandomStream& stream) const override {
     auto noise = at::empty_like(statistics.diagonal);
     fill_normal(noise, stream);
     const auto mean = statistics.diagonal.sum().div_(statistics.parameters->count());

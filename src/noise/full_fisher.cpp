@@ -12,7 +12,9 @@ class FullFisher final : public NoiseStructure {
     needs.extra = ExtraBackward::kSigned;
     return needs;
   }
-  at::Tensor sample(const Statistics& statistics, const RandomStream&) const override { return statistics.draw; }
+  at::Tensor sample(const GradientStatistics& statistics, const RandomStream&) const override {
+    return statistics.draw;
+  }
 };
 
 }  // namespace

@@ -57,13 +57,13 @@ Needs Injection::needs(const StepContext& context) const {
   return kept_.empty() || context.step % options_.refresh == 0 ? structure_->needs() : Needs{};
 }
 
-Statistics* Injection::kept_of(const FlatParameters* parameters) {
+GradientStatistics* Injection::kept_of(const FlatParameters* parameters) {
   const auto found =
       std::find_if(kept_.begin(), kept_.end(), [&](const auto& s) { return s.parameters == parameters; });
   return found == kept_.end() ? nullptr : &*found;
 }
 
-Statistics& Injection::keep(Statistics statistics) {
+GradientStatistics& Injection::keep(GradientStatistics statistics) {
   if (auto* known = kept_of(statistics.parameters)) return *known = std::move(statistics);
   const auto next = std::find_if(kept_.begin(), kept_.end(), [&](const auto& other) {
     return other.parameters->first_entry() > statistics.parameters->first_entry();
@@ -71,14 +71,14 @@ Statistics& Injection::keep(Statistics statistics) {
   return *kept_.insert(next, std::move(statistics));
 }
 
-StepNoise Injection::draw(const Statistics& statistics, const StepContext& context) {
+StepNoise Injection::draw(const GradientStatistics& statistics, const StepContext& context) {
   StepNoise noise;
   noise.scale = scale(context);
   if (noise.scale == 0) {
     kept_.clear();
     return noise;
   }
-  Statistics* kept = kept_of(statistics.parameters);
+  GradientStatistics* kept = kept_of(statistics.parameters);
   if (!kept || context.step % options_.refresh == 0) kept = &keep(statistics);
   kept->gradient = statistics.gradient;
   // Signs of examples differ between parts already; what else a draw of examples needs is the same for all.
@@ -115,7 +115,7 @@ std::vector<std::pair<std::string, at::Tensor>> Injection::state() const {
 
 void Injection::load_state(const std::vector<std::pair<std::string, at::Tensor>>& state,
                            const FlatParameters& parameters) {
-  Statistics statistics;
+  GradientStatistics statistics;
   statistics.parameters = &parameters;
   for (const auto& entry : parameters.entries()) {
     const auto item = std::find_if(state.begin(), state.end(),

@@ -30,7 +30,7 @@ class Kfac final : public NoiseStructure {
   explicit Kfac(const Needs& needs) : needs_(needs) { needs_.kronecker = true; }
   Needs needs() const override { return needs_; }
 
-  at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const override {
+  at::Tensor sample(const GradientStatistics& statistics, const RandomStream& stream) const override {
     const auto& parameters = *statistics.parameters;
     auto noise = at::empty_like(statistics.gradient);
     fill_normal_of_variance(noise, statistics.diagonal, stream);

@@ -11,7 +11,7 @@ class Multiplicative final : public NoiseStructure {
   explicit Multiplicative(double sigma) : sigma_(sigma) {}
   Needs needs() const override { return {}; }
   bool scaled_by_batch() const override { return false; }
-  at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const override {
+  at::Tensor sample(const GradientStatistics& statistics, const RandomStream& stream) const override {
     auto noise = at::empty_like(statistics.gradient);
     fill_normal(noise, stream);
     return noise.mul_(statistics.gradient).mul_(sigma_);

@@ -7,7 +7,7 @@ namespace {
 class NoNoise final : public NoiseStructure {
  public:
   Needs needs() const override { return {}; }
-  at::Tensor sample(const Statistics& statistics, const RandomStream&) const override {
+  at::Tensor sample(const GradientStatistics& statistics, const RandomStream&) const override {
     return at::zeros_like(statistics.gradient);
   }
 };

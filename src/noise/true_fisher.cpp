@@ -13,7 +13,9 @@ class TrueFisher final : public NoiseStructure {
     needs.extra = ExtraBackward::kSampledLabels;
     return needs;
   }
-  at::Tensor sample(const Statistics& statistics, const RandomStream&) const override { return statistics.draw; }
+  at::Tensor sample(const GradientStatistics& statistics, const RandomStream&) const override {
+    return statistics.draw;
+  }
 };
 
 }  // namespace

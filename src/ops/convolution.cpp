@@ -1,6 +1,6 @@
 #include "covnoise/ops/convolution.h"
 
-#include "ops/optional_tensor.h"
+#include "covnoise/ops/internal/optional_tensor.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>

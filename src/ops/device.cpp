@@ -2,8 +2,6 @@
 
 #include "covnoise/core/error.h"
 
-#include <fmt/format.h>
-
 #ifdef COVNOISE_HAS_CUDA
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAEvent.h>
@@ -32,13 +30,13 @@ bool is_device_name(const std::string& name) {
 #ifdef COVNOISE_HAS_CUDA
 
 at::Device device_of(const std::string& name) {
-  require(is_device_name(name), fmt::format("run.device = \"{}\" is not known; known: cpu, cuda, cuda:N", name));
+  require(is_device_name(name), "run.device = \"" + name + "\" is not known; known: cpu, cuda, cuda:N");
   const at::Device device(name);
   if (!device.is_cuda()) return device;
   const int count = c10::cuda::device_count();
   const int index = device.has_index() ? device.index() : 0;
-  require(index < count,
-          fmt::format("run.device = \"{}\": this machine has {} usable GPUs; use --device cpu", name, count));
+  require(index < count, "run.device = \"" + name + "\": this machine has " + std::to_string(count) +
+                             " usable GPUs; use --device cpu");
   return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
@@ -60,9 +58,9 @@ DeviceStream::~DeviceStream() = default;
 
 namespace {
 
-/// The stream beside `stream`. Each has one of its own: a stream that takes part in a capture belongs to it until it
+/// The side stream of `stream`. Each has one of its own: a stream that takes part in a capture belongs to it until it
 /// ends.
-c10::cuda::CUDAStream stream_beside(const c10::cuda::CUDAStream& stream) {
+c10::cuda::CUDAStream side_stream_of(const c10::cuda::CUDAStream& stream) {
   static std::mutex one_at_a_time;
   static std::map<cudaStream_t, c10::cuda::CUDAStream> known;
   const std::lock_guard<std::mutex> lock(one_at_a_time);
@@ -73,43 +71,43 @@ c10::cuda::CUDAStream stream_beside(const c10::cuda::CUDAStream& stream) {
 
 }  // namespace
 
-/// Memory that the work takes may be given back while `before` still reads it: whoever takes it next does so beside as
-/// well, and thus after all that `before` had been asked for by then.
-struct Beside::State {
-  explicit State(const c10::cuda::CUDAStream& before) : before(before), beside(stream_beside(before)) {}
+/// Memory that the work takes may be given back while `before` still reads it: whoever takes it next does so on the
+/// side stream as well, and thus after all that `before` had been asked for by then.
+struct SideStream::State {
+  explicit State(const c10::cuda::CUDAStream& before) : before(before), side(side_stream_of(before)) {}
   static void wait(const c10::cuda::CUDAStream& waiting, const c10::cuda::CUDAStream& for_this) {
     at::cuda::CUDAEvent event;
     event.record(for_this);
     event.block(waiting);
   }
-  c10::cuda::CUDAStream before, beside;
+  c10::cuda::CUDAStream before, side;
 };
 
-Beside::Beside(at::Device device, const std::function<void()>& work) {
+SideStream::SideStream(at::Device device, const std::function<void()>& work) {
   if (!device.is_cuda()) {
     work();
     return;
   }
   state_ = std::make_unique<State>(c10::cuda::getCurrentCUDAStream(device.index()));
-  State::wait(state_->beside, state_->before);
-  const c10::cuda::CUDAStreamGuard guard(state_->beside);
+  State::wait(state_->side, state_->before);
+  const c10::cuda::CUDAStreamGuard guard(state_->side);
   work();
 }
 
-Beside::~Beside() {
+SideStream::~SideStream() {
   if (!state_) return;
   try {
-    State::wait(state_->before, state_->beside);
+    State::wait(state_->before, state_->side);
   } catch (const std::exception&) {  // the device keeps its errors: the next call to it has this one
   }
 }
 
 /// A sequence of graphs with one memory: what one leaves there the next ones find, because they are replayed in the
 /// order in which they were captured.
-struct CapturedWork::State {
+struct CudaGraphSequence::State {
   struct Segment {
     at::cuda::CUDAGraph graph;
-    std::function<void()> aside;  // called after it; none after the last
+    std::function<void()> callback;  // called after it; none after the last
   };
   c10::MempoolId_t memory;
   std::vector<std::unique_ptr<Segment>> segments;
@@ -127,7 +125,8 @@ struct CapturedWork::State {
   }
 };
 
-CapturedWork::CapturedWork(const std::function<void(const Aside&)>& work, const CapturedWork* shares_memory_with)
+CudaGraphSequence::CudaGraphSequence(const std::function<void(const AddHostCallback&)>& work,
+                                     const CudaGraphSequence* shares_memory_with)
     : state_(std::make_unique<State>()) {
   static std::mutex one_at_a_time;  // of the process: a capture does not bear memory being fetched elsewhere
   const std::lock_guard<std::mutex> lock(one_at_a_time);
@@ -136,7 +135,7 @@ CapturedWork::CapturedWork(const std::function<void(const Aside&)>& work, const 
   try {
     work([this](std::function<void()> call) {
       state_->end();
-      state_->segments.back()->aside = std::move(call);
+      state_->segments.back()->callback = std::move(call);
       state_->begin();
     });
   } catch (...) {
@@ -146,12 +145,12 @@ CapturedWork::CapturedWork(const std::function<void(const Aside&)>& work, const 
   state_->end();
 }
 
-CapturedWork::~CapturedWork() = default;
+CudaGraphSequence::~CudaGraphSequence() = default;
 
-void CapturedWork::replay() {
+void CudaGraphSequence::replay() {
   for (const auto& segment : state_->segments) {
     segment->graph.replay();
-    if (segment->aside) segment->aside();
+    if (segment->callback) segment->callback();
   }
 }
 
@@ -179,8 +178,8 @@ namespace {
 }  // namespace
 
 at::Device device_of(const std::string& name) {
-  require(is_device_name(name), fmt::format("run.device = \"{}\" is not known; known: cpu, cuda, cuda:N", name));
-  if (name != "cpu") no_cuda(fmt::format("run.device = \"{}\"", name));
+  require(is_device_name(name), "run.device = \"" + name + "\" is not known; known: cpu, cuda, cuda:N");
+  if (name != "cpu") no_cuda("run.device = \"" + name + "\"");
   return at::kCPU;
 }
 
@@ -190,16 +189,16 @@ struct DeviceStream::State {};
 DeviceStream::DeviceStream(at::Device) {}
 DeviceStream::~DeviceStream() = default;
 
-struct Beside::State {};
-Beside::Beside(at::Device, const std::function<void()>& work) { work(); }
-Beside::~Beside() = default;
+struct SideStream::State {};
+SideStream::SideStream(at::Device, const std::function<void()>& work) { work(); }
+SideStream::~SideStream() = default;
 
-struct CapturedWork::State {};
-CapturedWork::CapturedWork(const std::function<void(const Aside&)>&, const CapturedWork*) {
+struct CudaGraphSequence::State {};
+CudaGraphSequence::CudaGraphSequence(const std::function<void(const AddHostCallback&)>&, const CudaGraphSequence*) {
   no_cuda("a captured graph");
 }
-CapturedWork::~CapturedWork() = default;
-void CapturedWork::replay() { no_cuda("a captured graph"); }
+CudaGraphSequence::~CudaGraphSequence() = default;
+void CudaGraphSequence::replay() { no_cuda("a captured graph"); }
 
 void synchronize(at::Device) {}
 std::int64_t peak_device_bytes(at::Device) { return 0; }

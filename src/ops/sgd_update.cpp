@@ -1,7 +1,7 @@
 #include "covnoise/ops/sgd_update.h"
 
+#include "covnoise/ops/internal/optional_tensor.h"
 #include "covnoise/ops/random.h"
-#include "ops/optional_tensor.h"
 #include "ops/random_kernel.h"
 
 #include <ATen/ATen.h>

@@ -1,11 +1,11 @@
 #include "covnoise/plot/figure.h"
 
 #include "covnoise/core/error.h"
-#include "covnoise/core/file.h"
-#include "plot/axes.h"
+#include "covnoise/core/internal/file.h"
+#include "plot/canvas/text_width.h"
 #include "plot/layers.h"
-#include "plot/legend.h"
-#include "plot/text_width.h"
+#include "plot/layout/axes.h"
+#include "plot/layout/legend.h"
 #include "plot/theme.h"
 
 #include <c10/util/Exception.h>

@@ -1,7 +1,7 @@
 #include "plot/layers.h"
 
+#include "plot/canvas/text_width.h"
 #include "plot/contour.h"
-#include "plot/text_width.h"
 #include "plot/theme.h"
 
 #include <algorithm>

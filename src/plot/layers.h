@@ -1,5 +1,5 @@
 #pragma once
-#include "plot/axes.h"
+#include "plot/layout/axes.h"
 
 namespace covnoise::plot {
 

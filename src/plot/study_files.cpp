@@ -1,6 +1,6 @@
-#include "plot/study_files.h"
+#include "covnoise/plot/internal/study_files.h"
 
-#include "covnoise/core/file.h"
+#include "covnoise/core/internal/file.h"
 
 namespace covnoise {
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "plot/canvas.h"
+#include "plot/canvas/canvas.h"
 
 namespace covnoise::plot {
 

@@ -1,8 +1,8 @@
-#include "covnoise/report/collect.h"
+#include "covnoise/report/internal/collect.h"
 
 #include "covnoise/core/error.h"
-#include "covnoise/core/file.h"
-#include "covnoise/train/run_folder.h"
+#include "covnoise/core/internal/file.h"
+#include "covnoise/train/internal/run_folder.h"
 #include "report/runs.h"
 #include "report/search.h"
 

@@ -1,4 +1,4 @@
-#include "covnoise/report/page.h"
+#include "covnoise/report/internal/page.h"
 
 #include "build_info.h"
 #include "covnoise/core/error.h"

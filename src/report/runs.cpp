@@ -1,7 +1,7 @@
 #include "report/runs.h"
 
-#include "covnoise/train/metrics.h"
-#include "covnoise/train/run_folder.h"
+#include "covnoise/train/internal/metrics.h"
+#include "covnoise/train/internal/run_folder.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "covnoise/report/collect.h"
+#include "covnoise/report/internal/collect.h"
 
 namespace covnoise::report {
 

@@ -1,7 +1,7 @@
 #include "report/search.h"
 
 #include "covnoise/core/error.h"
-#include "covnoise/train/run_folder.h"
+#include "covnoise/train/internal/run_folder.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "covnoise/theory/matrix.h"
 
-#include "covnoise/core/csv.h"
 #include "covnoise/core/error.h"
+#include "covnoise/core/internal/csv.h"
 #include "covnoise/core/safetensors.h"
 #include "covnoise/ops/random.h"
 

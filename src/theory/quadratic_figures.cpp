@@ -1,4 +1,4 @@
-#include "theory/quadratic_figures.h"
+#include "covnoise/theory/internal/quadratic_figures.h"
 
 #include "theory/figure_tools.h"
 

@@ -1,6 +1,6 @@
-#include "plot/study_files.h"
+#include "covnoise/plot/internal/study_files.h"
+#include "covnoise/theory/internal/quadratic_figures.h"
 #include "theory/figure_tools.h"
-#include "theory/quadratic_figures.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
+#include "covnoise/plot/internal/study_files.h"
 #include "covnoise/theory/regression.h"
-#include "plot/study_files.h"
 #include "theory/figure_tools.h"
 
 #include <ATen/ATen.h>

@@ -1,5 +1,5 @@
+#include "covnoise/plot/internal/study_files.h"
 #include "covnoise/theory/stability_study.h"
-#include "plot/study_files.h"
 #include "theory/figure_tools.h"
 
 #include <fmt/format.h>

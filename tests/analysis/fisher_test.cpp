@@ -1,6 +1,6 @@
 #include "covnoise/analysis/fisher.h"
 
-#include "covnoise/data/glyphs.h"
+#include "covnoise/datasets/glyphs.h"
 #include "covnoise/nn/initialize.h"
 
 #include <gtest/gtest.h>

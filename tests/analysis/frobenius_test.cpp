@@ -1,4 +1,5 @@
 #include "covnoise/analysis/frobenius.h"
+#include "covnoise/analysis/internal/study_json.h"
 
 #include "support/small_networks.h"
 

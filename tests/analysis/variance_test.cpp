@@ -1,7 +1,8 @@
 #include "covnoise/analysis/variance.h"
+#include "covnoise/analysis/internal/study_json.h"
 
 #include "covnoise/core/error.h"
-#include "covnoise/data/glyphs.h"
+#include "covnoise/datasets/glyphs.h"
 #include "covnoise/nn/initialize.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
-#include "covnoise/core/csv.h"
+#include "covnoise/core/internal/csv.h"
 
 #include "covnoise/core/error.h"
-#include "covnoise/core/file.h"
+#include "covnoise/core/internal/file.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "covnoise/core/file.h"
+#include "covnoise/core/internal/file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

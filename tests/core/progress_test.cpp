@@ -1,4 +1,4 @@
-#include "covnoise/core/progress.h"
+#include "covnoise/core/internal/progress.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "covnoise/core/error.h"
-#include "covnoise/core/file.h"
+#include "covnoise/core/internal/file.h"
 #include "support/temporary_folder.h"
 
 namespace covnoise {

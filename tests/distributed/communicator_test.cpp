@@ -85,7 +85,7 @@ std::set<pid_t> threads_of_this_process() {
 // Gloo's threads get this signal where they send to a rank that has just ended; it would end this one without a word.
 TEST(Communicator, ThreadsOfItsConnectionsOutliveABrokenPipe) {
   const auto before = threads_of_this_process();
-  ProcessGroup group(testing::place_on_loopback(0, 1, free_port()), std::chrono::seconds(30));
+  ProcessGroup group(testing::rank_on_loopback(0, 1, free_port()), std::chrono::seconds(30));
   group.connect(at::kCPU);
   int signalled = 0;
   for (const pid_t thread : threads_of_this_process()) {
@@ -101,9 +101,9 @@ TEST(Communicator, SaysWhatIsWrongWithThePlace) {
   const int port = free_port();
   CommunicatorOptions impatient;
   impatient.timeout = std::chrono::milliseconds(300);
-  EXPECT_THAT([&] { Communicator(testing::place_on_loopback(1, 2, port), impatient); },
+  EXPECT_THAT([&] { Communicator(testing::rank_on_loopback(1, 2, port), impatient); },
               ::testing::ThrowsMessage<Error>(::testing::HasSubstr("cannot reach rank 0 at 127.0.0.1")));
-  EXPECT_THAT([&] { Communicator(testing::place_on_loopback(0, 2, port), impatient); },
+  EXPECT_THAT([&] { Communicator(testing::rank_on_loopback(0, 2, port), impatient); },
               ::testing::ThrowsMessage<Error>(::testing::HasSubstr("only 1 of 2 ranks came")));
   testing::as_ranks(1, [&](Communicator&) {});
 }
@@ -111,13 +111,13 @@ TEST(Communicator, SaysWhatIsWrongWithThePlace) {
 // torchrun's agent keeps its store over restarts, where the names of the last attempt must not be met again.
 TEST(Communicator, MeetsAtAnAgentsStoreOncePerAttempt) {
   const int port = free_port();
-  const ProcessGroup agent(testing::place_on_loopback(0, 1, port), std::chrono::seconds(30));
+  const ProcessGroup agent(testing::rank_on_loopback(0, 1, port), std::chrono::seconds(30));
   for (const char* attempt : {"0", "1"}) {
     const auto join = [&](int rank) {
-      Place place = testing::place_on_loopback(rank, 2, port);
-      place.agent_store = true;
-      place.attempt = attempt;
-      Communicator ranks(place, {});
+      RankInfo info = testing::rank_on_loopback(rank, 2, port);
+      info.agent_store = true;
+      info.attempt = attempt;
+      Communicator ranks(info, {});
       EXPECT_EQ(ranks.all_gather(attempt), std::vector<std::string>(2, attempt));
       ranks.leave();
     };
@@ -129,8 +129,8 @@ TEST(Communicator, MeetsAtAnAgentsStoreOncePerAttempt) {
 
 TEST(Communicator, RefusesAPortThatIsTaken) {
   const int port = free_port();
-  const Communicator holder(testing::place_on_loopback(0, 1, port), {});
-  EXPECT_THAT([&] { Communicator(testing::place_on_loopback(0, 1, port), {}); },
+  const Communicator holder(testing::rank_on_loopback(0, 1, port), {});
+  EXPECT_THAT([&] { Communicator(testing::rank_on_loopback(0, 1, port), {}); },
               ::testing::ThrowsMessage<Error>(::testing::HasSubstr("another program has it")));
 }
 

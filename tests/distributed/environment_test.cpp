@@ -10,35 +10,35 @@
 namespace covnoise {
 namespace {
 
-std::optional<Place> place_in(const std::map<std::string, std::string>& variables) {
-  return place_of([&](const char* name) {
+std::optional<RankInfo> rank_info_in(const std::map<std::string, std::string>& variables) {
+  return rank_info_of([&](const char* name) {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional(found->second);
   });
 }
 
 TEST(Environment, OfNoLauncherIsNoPlace) {
-  EXPECT_FALSE(place_in({{"PATH", "/bin"}}));
+  EXPECT_FALSE(rank_info_in({{"PATH", "/bin"}}));
   // A shell inside an allocation, or a batch script: one process, not one of a step's.
-  EXPECT_FALSE(place_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "7"}}));
+  EXPECT_FALSE(rank_info_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "7"}}));
 }
 
 TEST(Environment, OfTorchrunMakesEveryRankAClient) {
-  const auto place = place_in({{"RANK", "5"},
-                               {"WORLD_SIZE", "8"},
-                               {"LOCAL_RANK", "1"},
-                               {"MASTER_ADDR", "node0"},
-                               {"MASTER_PORT", "1234"},
-                               {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-                               {"TORCHELASTIC_RESTART_COUNT", "2"}});
-  ASSERT_TRUE(place);
-  EXPECT_EQ(place->rank, 5);
-  EXPECT_EQ(place->size, 8);
-  EXPECT_EQ(place->local_rank, 1);
-  EXPECT_EQ(place->address, "node0");
-  EXPECT_EQ(place->port, 1234);
-  EXPECT_TRUE(place->agent_store);
-  EXPECT_EQ(place->attempt, "2");
+  const auto info = rank_info_in({{"RANK", "5"},
+                                  {"WORLD_SIZE", "8"},
+                                  {"LOCAL_RANK", "1"},
+                                  {"MASTER_ADDR", "node0"},
+                                  {"MASTER_PORT", "1234"},
+                                  {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                  {"TORCHELASTIC_RESTART_COUNT", "2"}});
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->rank, 5);
+  EXPECT_EQ(info->size, 8);
+  EXPECT_EQ(info->local_rank, 1);
+  EXPECT_EQ(info->address, "node0");
+  EXPECT_EQ(info->port, 1234);
+  EXPECT_TRUE(info->agent_store);
+  EXPECT_EQ(info->attempt, "2");
 }
 
 TEST(Environment, OfMpirunOnOneMachineNeedsNoAddress) {
@@ -46,26 +46,27 @@ TEST(Environment, OfMpirunOnOneMachineNeedsNoAddress) {
                                                   {"OMPI_COMM_WORLD_SIZE", "4"},
                                                   {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                                                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}};
-  ASSERT_TRUE(place_in(variables));
-  EXPECT_EQ(place_in(variables)->address, "127.0.0.1");
-  EXPECT_EQ(place_in(variables)->rank, 1);
-  EXPECT_FALSE(place_in(variables)->agent_store);
+  ASSERT_TRUE(rank_info_in(variables));
+  EXPECT_EQ(rank_info_in(variables)->address, "127.0.0.1");
+  EXPECT_EQ(rank_info_in(variables)->rank, 1);
+  EXPECT_FALSE(rank_info_in(variables)->agent_store);
   variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
-  EXPECT_THAT([&] { place_in(variables); }, ::testing::ThrowsMessage<Error>(::testing::HasSubstr("set MASTER_ADDR")));
+  EXPECT_THAT([&] { rank_info_in(variables); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("set MASTER_ADDR")));
   variables["MASTER_ADDR"] = "node0";
-  EXPECT_EQ(place_in(variables)->address, "node0");
+  EXPECT_EQ(rank_info_in(variables)->address, "node0");
 }
 
 TEST(Environment, OfSrunMeetsAtTheFirstNode) {
-  const auto place = place_in({{"SLURM_PROCID", "3"},
-                               {"SLURM_STEP_NUM_TASKS", "8"},
-                               {"SLURM_LOCALID", "3"},
-                               {"SLURM_STEP_NODELIST", "gpu[003-004]"},
-                               {"SLURM_JOB_ID", "10007"}});
-  ASSERT_TRUE(place);
-  EXPECT_EQ(place->launcher, "srun");
-  EXPECT_EQ(place->address, "gpu003");
-  EXPECT_EQ(place->port, 29507);
+  const auto info = rank_info_in({{"SLURM_PROCID", "3"},
+                                  {"SLURM_STEP_NUM_TASKS", "8"},
+                                  {"SLURM_LOCALID", "3"},
+                                  {"SLURM_STEP_NODELIST", "gpu[003-004]"},
+                                  {"SLURM_JOB_ID", "10007"}});
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->launcher, "srun");
+  EXPECT_EQ(info->address, "gpu003");
+  EXPECT_EQ(info->port, 29507);
 }
 
 TEST(Environment, FirstNodeOfSlurmsLists) {
@@ -78,12 +79,12 @@ TEST(Environment, FirstNodeOfSlurmsLists) {
 TEST(Environment, NonsenseIsRefusedByName) {
   EXPECT_THAT(
       [] {
-        place_in({{"RANK", "4"}, {"WORLD_SIZE", "4"}});
+        rank_info_in({{"RANK", "4"}, {"WORLD_SIZE", "4"}});
       },
       ::testing::ThrowsMessage<Error>(::testing::HasSubstr("RANK = \"4\" must be a number from 0 to 3")));
   EXPECT_THAT(
       [] {
-        place_in({{"RANK", "0"}, {"WORLD_SIZE", "two"}});
+        rank_info_in({{"RANK", "0"}, {"WORLD_SIZE", "two"}});
       },
       ::testing::ThrowsMessage<Error>(::testing::HasSubstr("WORLD_SIZE")));
 }

@@ -1,8 +1,8 @@
 // The program in several processes: what happens when one of them ends, or does not fit.
-#include "covnoise/core/file.h"
+#include "covnoise/core/internal/file.h"
 #include "covnoise/distributed/communicator.h"
 #include "covnoise/distributed/launch.h"
-#include "covnoise/train/checkpoint.h"
+#include "covnoise/train/internal/checkpoint.h"
 #include "distributed/small_training.h"
 #include "support/process.h"
 #include "support/ranks.h"
@@ -96,19 +96,19 @@ TEST(Failure, RankWithAnotherConfigurationIsRefusedByAll) {
 TEST(Failure, NobodyThereAndPortTakenAreOneLineEach) {
   const testing::TemporaryFolder folder;
   const std::string port = std::to_string(free_port());
-  const auto place = [&](int rank, int size) {
+  const auto words_of = [&](int rank, int size) {
     Words words = {"/usr/bin/env",          "RANK=" + std::to_string(rank), "WORLD_SIZE=" + std::to_string(size),
                    "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port,          "COVNOISE_ONE_RANK=1",
                    COVNOISE_PROGRAM};
     for (const auto& word : training(folder / "run", 1, /*timeout=*/1)) words.push_back(word);
     return words;
   };
-  testing::Process alone(place(1, 2), folder / "log");
+  testing::Process alone(words_of(1, 2), folder / "log");
   EXPECT_EQ(alone.wait(), 1);
   EXPECT_THAT(alone.output(), ::testing::MatchesRegex("covnoise: rank 1 cannot reach rank 0 at 127.0.0.1:[0-9]+ "
                                                       "within 1 s: [^\n]*\n"));
-  const Communicator holder(testing::place_on_loopback(0, 1, std::stoi(port)), {});
-  testing::Process late(place(0, 1), folder / "log");
+  const Communicator holder(testing::rank_on_loopback(0, 1, std::stoi(port)), {});
+  testing::Process late(words_of(0, 1), folder / "log");
   EXPECT_EQ(late.wait(), 1);
   EXPECT_THAT(late.output(), ::testing::MatchesRegex("covnoise: rank 0 cannot listen on port [0-9]+ [^\n]*\n"));
 }

@@ -1,5 +1,5 @@
 // The program under the launchers that people have, where they are installed.
-#include "covnoise/core/file.h"
+#include "covnoise/core/internal/file.h"
 #include "covnoise/distributed/launch.h"
 #include "distributed/small_training.h"
 #include "support/process.h"

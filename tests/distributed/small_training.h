@@ -1,5 +1,5 @@
 #pragma once
-#include "covnoise/train/checkpoint.h"
+#include "covnoise/train/internal/checkpoint.h"
 
 #include <chrono>
 #include <filesystem>

@@ -1,9 +1,9 @@
 #include "covnoise/experiment/sweep.h"
 
 #include "covnoise/core/error.h"
-#include "covnoise/core/file.h"
-#include "covnoise/core/spread.h"
-#include "covnoise/train/run_folder.h"
+#include "covnoise/core/internal/file.h"
+#include "covnoise/core/internal/mean_std.h"
+#include "covnoise/train/internal/run_folder.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
@@ -239,11 +239,11 @@ TEST_F(RunnerTest, AFailedRunSaysWhyAndLetsTheOthersFinish) {
   EXPECT_TRUE(std::isnan(collect_sweep(points, run.out).outcomes[1].accuracy));
 }
 
-TEST(Spread, IsMeanAndDeviation) {
-  EXPECT_EQ(percent_text(spread_of({0.9, 0.92})), "91.00 +- 1.41");
-  EXPECT_EQ(percent_text(spread_of({0.5, 0.5})), "50.00 +- 0.00");
-  EXPECT_EQ(percent_text(spread_of({0.5})), "50.00");
-  EXPECT_EQ(percent_text(spread_of({})), "-");
+TEST(MeanStd, IsMeanAndDeviation) {
+  EXPECT_EQ(percent_text(mean_std_of({0.9, 0.92})), "91.00 +- 1.41");
+  EXPECT_EQ(percent_text(mean_std_of({0.5, 0.5})), "50.00 +- 0.00");
+  EXPECT_EQ(percent_text(mean_std_of({0.5})), "50.00");
+  EXPECT_EQ(percent_text(mean_std_of({})), "-");
 }
 
 }  // namespace

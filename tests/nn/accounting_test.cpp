@@ -1,4 +1,4 @@
-#include "layer_case.h"
+#include "nn/layer_case.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "covnoise/nn/batch_norm.h"
 
-#include "layer_case.h"
+#include "nn/layer_case.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 #include "covnoise/ops/random.h"
-#include "layer_case.h"
+#include "nn/layer_case.h"
 
 #include <gtest/gtest.h>
 

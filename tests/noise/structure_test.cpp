@@ -1,7 +1,7 @@
 #include "covnoise/noise/structure.h"
 
 #include "covnoise/core/error.h"
-#include "covnoise/noise/collector.h"
+#include "covnoise/noise/gradient_pass.h"
 #include "covnoise/ops/random.h"
 #include "support/small_networks.h"
 
@@ -20,8 +20,7 @@ class StructureTest : public ::testing::TestWithParam<std::string> {
  protected:
   StructureTest()
       : parameters_(network_()),
-        collector_(*network_ptr_, [this](const at::Tensor& x) { return network_ptr_->forward(x); }, parameters_,
-                   {2, {}}),
+        pass_(*network_ptr_, [this](const at::Tensor& x) { return network_ptr_->forward(x); }, parameters_, {2, {}}),
         examples_(testing::make_examples(*network_ptr_, kStructureExamples, at::kDouble)),
         gradients_(testing::contributions(*network_ptr_, examples_)) {}
 
@@ -29,10 +28,10 @@ class StructureTest : public ::testing::TestWithParam<std::string> {
     network_ptr_ = testing::make_small_network("mlp", at::kDouble);
     return *network_ptr_;
   }
-  Statistics collect(const Needs& needs, std::uint32_t step) {
-    collector_.begin(needs, 1, step);
-    collector_.add(examples_.images, examples_.labels);
-    return collector_.finish();
+  GradientStatistics collect(const Needs& needs, std::uint32_t step) {
+    pass_.begin(needs, 1, step);
+    pass_.add(examples_.images, examples_.labels);
+    return pass_.finish();
   }
   at::Tensor row(const at::Tensor& buffer) const { return testing::flattened(parameters_.views(buffer)); }
   at::Tensor fisher() const { return gradients_.t().matmul(gradients_) / kStructureExamples; }
@@ -41,7 +40,7 @@ class StructureTest : public ::testing::TestWithParam<std::string> {
 
   std::shared_ptr<testing::SmallNetwork> network_ptr_;
   FlatParameters parameters_;
-  Collector collector_;
+  GradientPass pass_;
   testing::Examples examples_;
   at::Tensor gradients_;  // [M, d]
 };

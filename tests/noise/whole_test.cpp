@@ -1,5 +1,5 @@
 // The point of it all: large-batch gradient plus noise has the variance of the small-batch gradient.
-#include "covnoise/noise/collector.h"
+#include "covnoise/noise/gradient_pass.h"
 #include "covnoise/noise/injection.h"
 #include "support/small_networks.h"
 
@@ -16,30 +16,30 @@ class WholeTest : public ::testing::TestWithParam<std::string> {
   WholeTest()
       : network_(testing::make_small_network(GetParam(), at::kDouble)),
         parameters_(*network_),
-        collector_(*network_, [this](const at::Tensor& x) { return network_->forward(x); }, parameters_, {kSmall, {}}),
+        pass_(*network_, [this](const at::Tensor& x) { return network_->forward(x); }, parameters_, {kSmall, {}}),
         population_(testing::make_examples(*network_, kPopulation, at::kDouble)) {
     torch::manual_seed(8);
   }
 
-  Statistics gradient(std::int64_t size, const Needs& needs) {
+  GradientStatistics gradient(std::int64_t size, const Needs& needs) {
     const auto indices = testing::on_device(torch::randint(0, kPopulation, {size}, torch::kInt64));
-    collector_.begin(needs, 0, 0);
-    collector_.add(population_.images.index_select(0, indices), population_.labels.index_select(0, indices));
-    return collector_.finish();
+    pass_.begin(needs, 0, 0);
+    pass_.add(population_.images.index_select(0, indices), population_.labels.index_select(0, indices));
+    return pass_.finish();
   }
 
   /// Gradient descent to a stationary point, where F is the covariance: `exact` squares are not centred.
   void settle() {
     for (int i = 0; i < 3000; ++i) {
-      collector_.begin({}, 0, 0);
-      collector_.add(population_.images, population_.labels);
-      parameters_.values().sub_(collector_.finish().gradient, 0.5);
+      pass_.begin({}, 0, 0);
+      pass_.add(population_.images, population_.labels);
+      parameters_.values().sub_(pass_.finish().gradient, 0.5);
     }
   }
 
   std::shared_ptr<testing::SmallNetwork> network_;
   FlatParameters parameters_;
-  Collector collector_;
+  GradientPass pass_;
   testing::Examples population_;
 };
 

@@ -1,8 +1,8 @@
 #include "covnoise/plot/figure.h"
 
 #include "covnoise/core/error.h"
-#include "covnoise/core/file.h"
-#include "plot/text_width.h"
+#include "covnoise/core/internal/file.h"
+#include "plot/canvas/text_width.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>

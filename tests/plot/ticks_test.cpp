@@ -1,4 +1,4 @@
-#include "plot/ticks.h"
+#include "plot/layout/ticks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
-#include "covnoise/report/collect.h"
+#include "covnoise/report/internal/collect.h"
 
 #include "covnoise/core/error.h"
-#include "report_folders.h"
+#include "report/report_folders.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>

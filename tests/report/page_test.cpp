@@ -1,6 +1,6 @@
-#include "covnoise/report/page.h"
+#include "covnoise/report/internal/page.h"
 
-#include "report_folders.h"
+#include "report/report_folders.h"
 #include "support/program.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 #pragma once
-#include "covnoise/core/file.h"
+#include "covnoise/core/internal/file.h"
 #include "covnoise/train/config.h"
-#include "covnoise/train/run_folder.h"
+#include "covnoise/train/internal/run_folder.h"
 
 #include <fmt/format.h>
 

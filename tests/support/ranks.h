@@ -9,13 +9,13 @@
 
 namespace covnoise::testing {
 
-inline Place place_on_loopback(int rank, int size, int port) {
-  Place place;
-  place.launcher = "test";
-  place.rank = place.local_rank = rank;
-  place.size = size;
-  place.port = port;
-  return place;
+inline RankInfo rank_on_loopback(int rank, int size, int port) {
+  RankInfo info;
+  info.launcher = "test";
+  info.rank = info.local_rank = rank;
+  info.size = size;
+  info.port = port;
+  return info;
 }
 
 /// Calls work(communicator) as each of `count` ranks, on a thread each, connected over the loopback: by Gloo, unless
@@ -30,7 +30,7 @@ void as_ranks(int count, const Work& work, const CommunicatorOptions& options = 
     threads.emplace_back([&, rank] {
       set_threads(1);
       try {
-        Communicator communicator(place_on_loopback(rank, count, port), options);
+        Communicator communicator(rank_on_loopback(rank, count, port), options);
         work(communicator);
         communicator.leave();
       } catch (const LostRank&) {

@@ -1,5 +1,5 @@
 #pragma once
-#include "covnoise/core/file.h"
+#include "covnoise/core/internal/file.h"
 
 #include <filesystem>
 #include <string>

@@ -1,8 +1,8 @@
 #include "covnoise/theory/matrix.h"
 
-#include "covnoise/core/csv.h"
 #include "covnoise/core/error.h"
-#include "covnoise/core/file.h"
+#include "covnoise/core/internal/csv.h"
+#include "covnoise/core/internal/file.h"
 #include "covnoise/core/safetensors.h"
 #include "support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "covnoise/core/file.h"
+#include "covnoise/core/internal/file.h"
 #include "support/program.h"
 
 #include <gmock/gmock.h>

@@ -1,8 +1,8 @@
 // The program as a user meets it: started as a process, judged by exit code, output and files.
 #include "support/program.h"
-#include "covnoise/core/file.h"
-#include "covnoise/core/sha256.h"
-#include "covnoise/train/metrics.h"
+#include "covnoise/core/internal/digest.h"
+#include "covnoise/core/internal/file.h"
+#include "covnoise/train/internal/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

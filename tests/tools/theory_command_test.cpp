@@ -1,5 +1,5 @@
-#include "covnoise/core/csv.h"
-#include "covnoise/core/file.h"
+#include "covnoise/core/internal/csv.h"
+#include "covnoise/core/internal/file.h"
 #include "covnoise/plot/figure.h"
 #include "support/program.h"
 

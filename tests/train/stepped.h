@@ -1,9 +1,9 @@
 #pragma once
-#include "covnoise/nn/backward_watch.h"
+#include "covnoise/nn/gradient_ready_hooks.h"
 #include "covnoise/train/defaults.h"
 #include "support/device.h"
-#include "train/initial_model.h"
-#include "train/training_step.h"
+#include "train/loop/initial_model.h"
+#include "train/loop/training_step.h"
 
 #include <ATen/ATen.h>
 
@@ -60,7 +60,7 @@ inline Stepped stepped_as(Communicator* communicator, const Config& config, cons
   Stepped result;
   const auto bytes = [&] { return communicator ? communicator->bytes() : 0; };
   std::uint64_t before = 0;
-  const BackwardWatch watch(*model, [&](std::size_t parameter) {
+  const GradientReadyHooks watch(*model, [&](std::size_t parameter) {
     if (parameter == 0) result.bytes_before = bytes() - before;
   });
   for (std::int64_t number = 0; number < schedule.total_steps(); ++number) {

@@ -49,9 +49,6 @@ FrobeniusPoint frobenius_point(Model& model, const Loader& loader, const Frobeni
 
 std::string frobenius_table(const FrobeniusStudy& study);
 
-void to_json(nlohmann::ordered_json& json, const FrobeniusStudy& study);
-void from_json(const nlohmann::ordered_json& json, FrobeniusStudy& study);
-
 /// frobenius.csv, frobenius.json and the figure, in `folder`; returns the paths.
 std::vector<std::filesystem::path> save_study(const FrobeniusStudy& study, const std::filesystem::path& folder);
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "covnoise/analysis/lanczos.h"
-#include "covnoise/train/split.h"
+#include "covnoise/train/internal/split.h"
 #include "covnoise/train/trainer.h"
 
 #include <filesystem>

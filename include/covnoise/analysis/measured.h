@@ -1,5 +1,4 @@
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 namespace covnoise {
@@ -17,9 +16,5 @@ Measured ratio(const Measured& a, const Measured& b);
 
 /// The square root, its error to first order; NaN where the value is negative.
 Measured root(const Measured& a);
-
-/// {"value", "error"}, null for what is not finite; read back, null is NaN.
-void to_json(nlohmann::ordered_json& json, const Measured& measured);
-void from_json(const nlohmann::ordered_json& json, Measured& measured);
 
 }  // namespace covnoise

@@ -56,10 +56,6 @@ VarianceStudy study_variance(const Config& run, Model& model, const Loader& load
 
 std::string variance_table(const VarianceStudy& study);
 
-/// All of a study, but for its regimes' names as they were asked for.
-void to_json(nlohmann::ordered_json& json, const VarianceStudy& study);
-void from_json(const nlohmann::ordered_json& json, VarianceStudy& study);
-
 /// variance.csv, variance.json and the figure, in `folder`; returns the paths.
 std::vector<std::filesystem::path> save_study(const VarianceStudy& study, const std::filesystem::path& folder);
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,16 +23,8 @@ struct DataSource {
   std::vector<double> mean, std;
 };
 
-struct DataOptions {
-  std::filesystem::path directory;  // --data-dir; empty: $COVNOISE_DATA, then the usual folders (search.h)
-};
-
-/// Loads a data set by its name in the table of data_names(), or a user's own images as "folder:PATH". An unknown name
-/// lists the known ones; one that is not on this machine lists the places looked in.
-DataSource load_data(const std::string& name, const DataOptions& options);
-
-/// The names load_data knows, without "folder:PATH".
-std::vector<std::string> data_names();
+/// Loads a data set by its name (datasets/catalog.h has those that covnoise knows).
+using DataSetByName = std::function<DataSource(const std::string& name)>;
 
 /// Mean and standard deviation of each channel of uint8 images [N, C, H, W] scaled to [0, 1]. The sums are integers, so
 /// the result does not depend on threads or order. A constant channel gets the standard deviation 1.

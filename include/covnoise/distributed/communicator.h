@@ -13,7 +13,7 @@
 
 namespace covnoise {
 
-class Presence;
+class PeerMonitor;
 class ProcessGroup;
 
 constexpr int kLostRankExit = 4;  ///< exit code of the Error that another rank's end causes
@@ -39,21 +39,21 @@ struct CommunicatorOptions {
 class Communicator {
  public:
   /// Meets the others; an Error says what is wrong with address, port or who did not come.
-  Communicator(const Place& place, const CommunicatorOptions& options);
+  Communicator(const RankInfo& info, const CommunicatorOptions& options);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  int rank() const { return place_.rank; }
-  int size() const { return place_.size; }
+  int rank() const { return info_.rank; }
+  int size() const { return info_.size; }
   const std::string& name_of(int rank) const { return names_.at(static_cast<std::size_t>(rank)); }
 
-  /// The sum over all ranks, in place, the same bits on each. On a GPU ordered by the current stream.
+  /// The sum over all ranks, in info, the same bits on each. On a GPU ordered by the current stream.
   void all_reduce(at::Tensor tensor);
   /// The same in the background, until `finish`.
   void start_all_reduce(at::Tensor tensor);
   void finish();
-  /// The tensor of rank `root`, in place.
+  /// The tensor of rank `root`, in info.
   void broadcast(at::Tensor tensor, int root);
   /// The byte string of rank `root`, of any size: goes as a tensor.
   std::string broadcast_bytes(const std::string& bytes, int root);
@@ -74,10 +74,10 @@ class Communicator {
   std::string lost_message(int rank) const;
   void meet(const CommunicatorOptions& options);
 
-  Place place_;
+  RankInfo info_;
   at::Device device_;
   std::vector<std::string> names_;
-  std::unique_ptr<Presence> presence_;
+  std::unique_ptr<PeerMonitor> peers_;
   std::unique_ptr<ProcessGroup> group_;  // goes first: its threads may still wait for a lost rank
   std::uint64_t bytes_ = 0;
   std::int64_t gathers_ = 0;

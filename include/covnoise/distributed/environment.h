@@ -6,7 +6,7 @@
 namespace covnoise {
 
 /// Where this process stands among the processes of one training.
-struct Place {
+struct RankInfo {
   std::string launcher;               ///< who started it: torchrun, mpirun, srun
   int rank = 0, size = 1;             ///< of all processes
   int local_rank = 0;                 ///< of those on this machine: which GPU to take
@@ -24,7 +24,7 @@ Environment process_environment();
 /// LOCAL_RANK, MASTER_ADDR, MASTER_PORT (torchrun, covnoise launch, or set by hand), Open MPI's OMPI_COMM_WORLD_*,
 /// PMI_* of MPICH and its relatives, and SLURM_* of a job step. MASTER_ADDR and MASTER_PORT count for all of them. An
 /// Error names a variable that is missing or makes no sense.
-std::optional<Place> place_of(const Environment& environment);
+std::optional<RankInfo> rank_info_of(const Environment& environment);
 
 /// The first machine of Slurm's list: "gpu[003-004,9],login" gives gpu003.
 std::string first_of_node_list(const std::string& list);

@@ -58,7 +58,7 @@ class Injection {
   /// scale * C^(1/2) xi; undefined where there is no noise. Takes over the statistics of a step that had needs. Those
   /// of a part of the batch give a part of the noise (where drawn_by_parts): the sum over parts is the whole's. Those
   /// of a part of the parameters (FlatParameters::part, always the same ones) give the noise of these parameters.
-  StepNoise draw(const Statistics& statistics, const StepContext& context);
+  StepNoise draw(const GradientStatistics& statistics, const StepContext& context);
 
   bool drawn_by_parts() const { return structure_->adds_up_over_parts(); }
   Needs structure_needs() const { return structure_->needs(); }  ///< of a step that has noise and refreshes
@@ -71,12 +71,12 @@ class Injection {
   void load_state(const std::vector<std::pair<std::string, at::Tensor>>& state, const FlatParameters& parameters);
 
  private:
-  Statistics* kept_of(const FlatParameters* parameters);
-  Statistics& keep(Statistics statistics);
+  GradientStatistics* kept_of(const FlatParameters* parameters);
+  GradientStatistics& keep(GradientStatistics statistics);
 
   InjectionOptions options_;
   std::unique_ptr<NoiseStructure> structure_;
-  std::vector<Statistics> kept_;  // of the whole network, or of its parts in their order
+  std::vector<GradientStatistics> kept_;  // of the whole network, or of its parts in their order
 };
 
 /// s^2 of the matched temperature in the gradient, (a_S,eff / a_eff) / M_S - 1 / M_L, at least 0 and at most the

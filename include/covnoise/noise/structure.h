@@ -44,7 +44,7 @@ struct KroneckerFactor {
 
 /// What the backward passes of one large batch gave. Buffers have the layout of `parameters`; those that were not asked
 /// for are undefined.
-struct Statistics {
+struct GradientStatistics {
   const FlatParameters* parameters = nullptr;
   std::int64_t examples = 0;             ///< M
   at::Tensor gradient;                   ///< g, the mean over examples
@@ -66,10 +66,10 @@ class NoiseStructure {
   virtual ~NoiseStructure() = default;
   virtual Needs needs() const = 0;
   /// C^(1/2) xi, xi ~ N(0, I) from the stream of this step, in the layout of statistics.parameters.
-  virtual at::Tensor sample(const Statistics& statistics, const RandomStream& stream) const = 0;
+  virtual at::Tensor sample(const GradientStatistics& statistics, const RandomStream& stream) const = 0;
   /// Where C is diagonal, C itself, zero in the gaps: the update then draws sqrt(C) xi without `sample`. Else
   /// undefined.
-  virtual at::Tensor variance(const Statistics&) const { return {}; }
+  virtual at::Tensor variance(const GradientStatistics&) const { return {}; }
   /// Whether s = sqrt((M_L - M_S) / (M_L M_S)) scales the noise. Not where sigma alone says how strong it is.
   virtual bool scaled_by_batch() const { return true; }
   /// Whether C is a mean over examples, so that independent samples from the statistics of parts of a batch, each times

@@ -33,13 +33,13 @@ class DeviceStream {
 };
 
 /// Work that a GPU may do beside what this thread asks for until the end of the object's life; on a CPU it is done at
-/// once. The two must not write what the other one reads. Also within CapturedWork.
-class Beside {
+/// once. The two must not write what the other one reads. Also within CudaGraphSequence.
+class SideStream {
  public:
-  Beside(at::Device device, const std::function<void()>& work);
-  ~Beside();
-  Beside(const Beside&) = delete;
-  Beside& operator=(const Beside&) = delete;
+  SideStream(at::Device device, const std::function<void()>& work);
+  ~SideStream();
+  SideStream(const SideStream&) = delete;
+  SideStream& operator=(const SideStream&) = delete;
 
  private:
   struct State;
@@ -50,15 +50,15 @@ class Beside {
 /// hundreds. The work must have run before (libraries choose their algorithms then), in a DeviceStream, waits for
 /// nothing, and reads and writes tensors that stay where they are. Recordings may share temporary memory if nothing in
 /// it has to survive a replay of another.
-class CapturedWork {
+class CudaGraphSequence {
  public:
   /// How the work, also from a thread of its backward passes, says what is not to be recorded, but called at this place
   /// in every replay: one more launch each.
-  using Aside = std::function<void(std::function<void()> call)>;
+  using AddHostCallback = std::function<void(std::function<void()> call)>;
 
-  explicit CapturedWork(const std::function<void(const Aside& aside)>& work,
-                        const CapturedWork* shares_memory_with = nullptr);
-  ~CapturedWork();
+  explicit CudaGraphSequence(const std::function<void(const AddHostCallback& add_host_callback)>& work,
+                             const CudaGraphSequence* shares_memory_with = nullptr);
+  ~CudaGraphSequence();
   void replay();
 
  private:

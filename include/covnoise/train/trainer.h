@@ -1,8 +1,8 @@
 #pragma once
+#include "covnoise/core/safetensors.h"
 #include "covnoise/data/dataset.h"
 #include "covnoise/distributed/communicator.h"
 #include "covnoise/train/bucket_options.h"
-#include "covnoise/train/checkpoint.h"
 #include "covnoise/train/config.h"
 #include "covnoise/train/evaluate.h"
 
@@ -14,7 +14,7 @@ namespace covnoise {
 struct TrainOptions {
   Config config;              ///< resolved (train/defaults.h)
   std::filesystem::path out;  ///< the run's folder
-  DataOptions data;
+  DataSetByName data;         ///< called once, with data.name, after the configuration has been checked
   std::function<bool()> stop_requested = [] { return false; };              ///< asked after every step
   std::function<void(const std::string&)> say = [](const std::string&) {};  ///< lines for people
   bool progress_bar = false;
@@ -43,11 +43,11 @@ struct TrainedModel {
 
 enum class Which { kLast, kBest };
 /// On `device` (run.device), whatever it was trained on.
-TrainedModel load_trained(const std::filesystem::path& run, Which which, const DataOptions& data,
+TrainedModel load_trained(const std::filesystem::path& run, Which which, const DataSetByName& data,
                           const std::function<void(const std::string&)>& warn, const std::string& device = "cpu");
 
 /// The last network of a run for an analysis: in float32 where it was trained with less.
-TrainedModel load_for_analysis(const std::filesystem::path& run, const DataOptions& data,
+TrainedModel load_for_analysis(const std::filesystem::path& run, const DataSetByName& data,
                                const std::function<void(const std::string&)>& warn, const std::string& device);
 
 /// Steps after which the network was kept, ascending: as a checkpoint or as a snapshot (train.snapshot_every).

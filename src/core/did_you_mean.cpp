@@ -1,0 +1,37 @@
+#include "covnoise/core/internal/did_you_mean.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace covnoise {
+
+int edit_distance(std::string_view a, std::string_view b) {
+  std::vector<int> row(b.size() + 1);  // distances of the letters of a seen so far to each beginning of b
+  std::iota(row.begin(), row.end(), 0);
+  for (const char letter : a) {
+    int diagonal = row[0]++;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const int replaced = diagonal + (letter != b[j] ? 1 : 0);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string unknown_name(std::string_view kind, std::string_view name, const std::vector<std::string>& known) {
+  const auto closest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
+    return edit_distance(name, a) < edit_distance(name, b);
+  });
+  std::string hint;
+  if (closest != known.end() &&
+      edit_distance(name, *closest) <= std::max<int>(1, static_cast<int>(name.size()) * 2 / 5)) {
+    hint = fmt::format(" (did you mean {}?)", *closest);
+  }
+  return fmt::format("unknown {} {}{}; known: {}", kind, name, hint, fmt::join(known, ", "));
+}
+
+}  // namespace covnoise

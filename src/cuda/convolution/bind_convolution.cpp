@@ -1,0 +1,250 @@
+#include "covnoise/ops/internal/group_squares.h"
+#include "cuda/bind.h"
+#include "cuda/convolution/narrow_conv.h"
+#include "cuda/double_precision.h"
+#include "cuda/hopper/wide_weight_gradient.h"
+#include "cuda/weight_gradient/conv_weight_gradient.h"
+#include "cuda/weight_gradient/partial_sums.h"
+
+#include <ATen/Context.h>
+#include <torch/library.h>
+
+namespace covnoise::cuda {
+namespace {
+
+using double_precision::Geometry;
+
+bool all_are(at::IntArrayRef values, std::int64_t value) {
+  return std::all_of(values.begin(), values.end(), [&](std::int64_t v) { return v == value; });
+}
+
+Convolution shape_of(const at::Tensor& x, at::IntArrayRef weight, const Geometry& g) {
+  const auto number = [](std::int64_t value) { return static_cast<int>(value); };
+  Convolution c;
+  c.examples = number(x.size(0)), c.channels = number(x.size(1));
+  c.height = number(x.size(2)), c.width = number(x.size(3));
+  c.outputs = number(weight[0]), c.kernel_height = number(weight[2]), c.kernel_width = number(weight[3]);
+  c.stride_height = number(g.stride.front()), c.stride_width = number(g.stride.back());
+  c.padding_height = number(g.padding.front()), c.padding_width = number(g.padding.back());
+  c.dilation_height = number(g.dilation.front()), c.dilation_width = number(g.dilation.back());
+  c.groups = number(g.groups);
+  return c;
+}
+
+/// From 64 channels on the library's tensor-core kernels beat ours (docs/performance.md).
+bool narrower_than_library(int channels, int outputs, bool input_gradient) {
+  return input_gradient ? channels < 64 : outputs < 64;
+}
+
+/// The narrow kernel's call where it has one that is faster than the library's; else `supported` is false.
+struct Narrow {
+  NarrowConvolution call;
+  bool supported = false;
+};
+
+Narrow narrow_of(const at::Tensor& x, const at::Tensor& weight, const Geometry& g, bool input_gradient) {
+  Narrow narrow;
+  const bool rounded = x.scalar_type() == at::kFloat && at::globalContext().allowTF32CuDNN();
+  const bool shape = (rounded || x.scalar_type() == at::kBFloat16) && weight.size(2) == 3 && weight.size(3) == 3 &&
+                     g.groups == 1 && all_are(g.padding, 1) && all_are(g.dilation, 1) &&
+                     g.stride.front() == g.stride.back();
+  if (!shape || weight.scalar_type() != at::kFloat || !weight.is_contiguous()) return narrow;
+  auto& call = narrow.call;
+  call.scalar = scalar_of(x);
+  call.examples = static_cast<int>(x.size(0)), call.channels = static_cast<int>(x.size(1));
+  call.height = static_cast<int>(x.size(2)), call.width = static_cast<int>(x.size(3));
+  call.outputs = static_cast<int>(weight.size(0)), call.stride = static_cast<int>(g.stride.front());
+  call.input_gradient = input_gradient;
+  narrow.supported = narrower_than_library(call.channels, call.outputs, input_gradient) && narrow_conv_supports(call);
+  return narrow;
+}
+
+void run(NarrowConvolution& call, const at::Tensor& input, const at::Tensor& weight, at::Tensor& output) {
+  const auto packed = workspace(packed_weight_bytes(call), weight);
+  pack_weights(call, weight.data_ptr<float>(), packed.data_ptr(), current_stream());
+  call.input = input.data_ptr();
+  call.weights = packed.data_ptr();
+  call.output = output.data_ptr();
+  narrow_conv(call, current_stream());
+}
+
+/// The weight as the library wants it beside x.
+at::Tensor library_weight(const at::Tensor& weight, const at::Tensor& x) {
+  return weight.to(x.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+at::Tensor convolution(const at::Tensor& x_any, const at::Tensor& weight, const OptionalTensor& bias,
+                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, std::int64_t groups) {
+  const c10::cuda::CUDAGuard guard(x_any.device());
+  const auto x = channels_last(x_any);
+  const Geometry geometry{stride, padding, dilation, groups};
+  if (!bias.has_value()) {
+    if (auto narrow = narrow_of(x, weight, geometry, false); narrow.supported) {
+      auto y = empty_channels_last({x.size(0), weight.size(0), narrow.call.out_height(), narrow.call.out_width()}, x);
+      run(narrow.call, x, weight, y);
+      return y;
+    }
+  }
+  const auto shift = bias.has_value() ? OptionalTensor(bias->to(x.scalar_type())) : bias;
+  return channels_last(at::conv2d(x, library_weight(weight, x), shift, stride, padding, dilation, groups));
+}
+
+at::Tensor input_gradient(const at::Tensor& dz, const at::Tensor& x, const at::Tensor& weight, const Geometry& g) {
+  if (auto narrow = narrow_of(x, weight, g, true); narrow.supported) {
+    auto dx = empty_channels_last(x.sizes(), x);
+    run(narrow.call, dz, weight, dx);
+    return dx;
+  }
+  return channels_last(
+      std::get<0>(at::convolution_backward(dz, x, library_weight(weight, x), at::OptionalIntArrayRef{}, g.stride,
+                                           g.padding, g.dilation, false, {0, 0}, g.groups, {true, false, false})));
+}
+
+WeightGradient weight_gradient_call(const at::Tensor& x, const at::Tensor& dz, const Convolution& shape,
+                                    GradientSquares squares_of, std::int64_t examples_per_group) {
+  WeightGradient call;
+  call.shape = shape;
+  call.scalar = scalar_of(x);
+  call.precise = !at::globalContext().allowTF32CuDNN();
+  call.squares_of = squares_of;
+  call.examples_per_group = static_cast<int>(examples_per_group);
+  call.x = x.data_ptr(), call.dz = dz.data_ptr();
+  return call;
+}
+
+/// Gradient of these sizes in float32; squares are added where they are wanted.
+at::Tensor weight_gradient_by_kernel(WeightGradient call, const at::Tensor& x, at::IntArrayRef weight_sizes,
+                                     float* squares) {
+  auto gradient = at::empty(weight_sizes, x.options().dtype(at::kFloat).memory_format(at::MemoryFormat::Contiguous));
+  call.gradient = gradient.data_ptr<float>(), call.squares = squares;
+  const auto space = workspace(weight_gradient_workspace(call), x);
+  call.workspace = space.data_ptr();
+  weight_gradient(call, current_stream());
+  return gradient;
+}
+
+bool ours_is_faster(const at::Tensor& x, const at::Tensor& weight) {
+  return x.scalar_type() == at::kBFloat16 && weight.size(0) <= 64 && x.size(1) < 64 && weight.size(2) == 3;
+}
+
+at::Tensor weight_gradient_of(const at::Tensor& dz, const at::Tensor& x, const at::Tensor& weight, const Geometry& g) {
+  if (ours_is_faster(x, weight))
+    return weight_gradient_by_kernel(
+        weight_gradient_call(x, dz, shape_of(x, weight.sizes(), g), GradientSquares::kNone, 1), x, weight.sizes(),
+        nullptr);
+  const auto result = at::convolution_backward(dz, x, library_weight(weight, x), at::OptionalIntArrayRef{}, g.stride,
+                                               g.padding, g.dilation, false, {0, 0}, g.groups, {false, true, false});
+  return std::get<1>(result).to(weight.scalar_type()).contiguous();
+}
+
+std::tuple<at::Tensor, at::Tensor> gradients(const at::Tensor& dz_any, const at::Tensor& x_any,
+                                             const at::Tensor& weight, at::IntArrayRef stride, at::IntArrayRef padding,
+                                             at::IntArrayRef dilation, std::int64_t groups, bool input, bool kernel) {
+  const c10::cuda::CUDAGuard guard(x_any.device());
+  const auto dz = channels_last(dz_any), x = channels_last(x_any);
+  const Geometry geometry{stride, padding, dilation, groups};
+  return {input ? input_gradient(dz, x, weight, geometry) : at::Tensor(),
+          kernel ? weight_gradient_of(dz, x, weight, geometry) : at::Tensor()};
+}
+
+at::Tensor convolution_squares(const at::Tensor& x_any, const at::Tensor& dz_any, at::Tensor& squares,
+                               at::IntArrayRef weight_sizes, at::IntArrayRef stride, at::IntArrayRef padding,
+                               at::IntArrayRef dilation, std::int64_t groups, std::int64_t examples_per_group,
+                               bool spatial) {
+  const c10::cuda::CUDAGuard guard(x_any.device());
+  if (x_any.scalar_type() == at::kDouble)
+    return double_precision::weight_gradient_squares(x_any, dz_any, squares, weight_sizes,
+                                                     {stride, padding, dilation, groups}, examples_per_group, spatial);
+  const auto x = channels_last(x_any), dz = channels_last(dz_any);
+  return weight_gradient_by_kernel(
+      weight_gradient_call(x, dz, shape_of(x, weight_sizes, {stride, padding, dilation, groups}),
+                           spatial ? GradientSquares::kSpatial : GradientSquares::kGroups, examples_per_group),
+      x, weight_sizes, added_to(squares, c10::multiply_integers(weight_sizes)));
+}
+
+/// In float32, of operands in any precision.
+at::Tensor linear_gradient(const at::Tensor& a, const at::Tensor& dz) {
+  if (a.scalar_type() != at::kBFloat16) return dz.t().mm(a);
+  return at::mm(dz.t(), a, at::kFloat);
+}
+
+constexpr std::int64_t kGroupBytes = 16 << 20;  // of gradients by group at a time
+
+/// Gradients of each group by the library's products, some groups at a time, then their squares.
+at::Tensor linear_group_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares, std::int64_t group) {
+  const std::int64_t inputs = a.size(1), outputs = dz.size(1), groups = a.size(0) / group;
+  auto gradient = at::empty({outputs, inputs}, squares.options());
+  const std::int64_t at_once =
+      std::clamp<std::int64_t>(kGroupBytes / (outputs * inputs * squares.element_size()), 1, groups);
+  const auto left = dz.view({groups, group, outputs}).transpose(1, 2), right = a.view({groups, group, inputs});
+  for (std::int64_t first = 0; first < groups; first += at_once) {
+    const std::int64_t n = std::min(at_once, groups - first);
+    const auto d = left.narrow(0, first, n), x = right.narrow(0, first, n);
+    const auto each = a.scalar_type() == at::kBFloat16 ? at::bmm(d, x, at::kFloat) : at::bmm(d, x);
+    if (each.scalar_type() == at::kDouble) {
+      first == 0 ? gradient.copy_(each.sum(0)) : gradient.add_(each.sum(0));
+      squares.view({outputs, inputs}).add_(each.square().sum(0));
+      continue;
+    }
+    add_partial_sums(
+        {each.data_ptr<float>(), static_cast<int>(n), 1, 1, 1, static_cast<int>(outputs), static_cast<int>(inputs),
+         gradient.data_ptr<float>(), first > 0, added_to(squares, outputs * inputs)},
+        current_stream());
+  }
+  return gradient;
+}
+
+/// By example: products of all examples and of their squares. By group: the kernel for wide layers where it takes the
+/// layer, which squares in registers, else the library's products.
+at::Tensor linear_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares,
+                          std::int64_t examples_per_group) {
+  const c10::cuda::CUDAGuard guard(a.device());
+  const std::int64_t examples = a.size(0), inputs = a.size(1), outputs = dz.size(1);
+  TORCH_CHECK(examples_per_group > 0 && examples % examples_per_group == 0, "weight gradient: ", examples,
+              " examples are not a whole number of groups of ", examples_per_group);
+  if (examples_per_group == 1) {
+    squares.view({outputs, inputs}).add_(linear_gradient(a.square(), dz.square()));
+    return linear_gradient(a, dz);
+  }
+  if (a.scalar_type() == at::kBFloat16 && a.is_contiguous() && dz.is_contiguous()) {
+    const auto call = weight_gradient_call(
+        a, dz, linear_shape(static_cast<int>(examples), static_cast<int>(inputs), static_cast<int>(outputs)),
+        GradientSquares::kGroups, examples_per_group);
+    if (WideWeightGradient::takes(call))
+      return weight_gradient_by_kernel(call, a, {outputs, inputs}, added_to(squares, outputs * inputs));
+  }
+  return linear_group_squares(a, dz, squares, examples_per_group);
+}
+
+at::Tensor bias_squares(const at::Tensor& dz_any, at::Tensor& squares, std::int64_t examples_per_group, bool spatial) {
+  const c10::cuda::CUDAGuard guard(dz_any.device());
+  TORCH_CHECK(examples_per_group > 0 && dz_any.size(0) % examples_per_group == 0, "bias gradient: ", dz_any.size(0),
+              " examples are not a whole number of groups of ", examples_per_group);
+  const std::int64_t examples = dz_any.size(0), outputs = dz_any.size(1);
+  if (spatial && dz_any.dim() == 4) squares.add_(dz_any.to(squares.scalar_type()).square().sum({0, 2, 3}));
+  // The library is good at sums over positions; what is left is one number an example and output.
+  const auto dz = dz_any.dim() == 4 ? dz_any.sum({2, 3}, false, squares.scalar_type()) : dz_any.contiguous();
+  if (spatial && dz_any.dim() == 4) return dz.sum(0);
+  if (dz.scalar_type() == at::kDouble) {
+    squares.add_(group_squares(dz, examples_per_group));
+    return dz.sum(0);
+  }
+  auto gradient = at::empty({outputs}, squares.options());
+  bias_gradient(dz.data_ptr(), scalar_of(dz), static_cast<int>(examples), static_cast<int>(outputs),
+                spatial ? 1 : static_cast<int>(examples_per_group), gradient.data_ptr<float>(),
+                added_to(squares, outputs), current_stream());
+  return gradient;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(covnoise, CUDA, m) {
+  m.impl("convolution", convolution);
+  m.impl("convolution_gradients", gradients);
+  m.impl("conv2d_weight_gradient_squares", convolution_squares);
+  m.impl("linear_weight_gradient_squares", linear_squares);
+  m.impl("linear_weight_gradient", linear_gradient);
+  m.impl("bias_gradient_squares", bias_squares);
+}
+
+}  // namespace covnoise::cuda

@@ -1,0 +1,80 @@
+#include "datasets/file_set.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/core/internal/digest.h"
+#include "datasets/formats/cifar.h"
+#include "datasets/formats/idx.h"
+
+#include <fmt/format.h>
+
+namespace covnoise {
+namespace {
+
+namespace fs = std::filesystem;
+
+void expect_shape(const at::Tensor& images, const FileSet& set, const fs::path& file) {
+  const DataSummary& s = set.summary;
+  if (images.size(1) == s.channels && images.size(2) == s.height && images.size(3) == s.width) return;
+  throw Error(fmt::format("{}: images of {}x{}x{}, but those of {} have {}x{}x{}", file.string(), images.size(1),
+                          images.size(2), images.size(3), s.name, s.channels, s.height, s.width));
+}
+
+/// Reads one file by itself.
+void parse(const Layout& layout, std::size_t index, const fs::path& file, const FileSet& set) {
+  if (layout.form != Layout::Form::kIdx) {
+    read_files(layout, {file}, set);
+  } else if (index == 0) {
+    expect_shape(read_idx_images(file), set, file);
+  } else {
+    read_idx_labels(file, set.summary.classes);
+  }
+}
+
+std::string problem_of(const Layout& layout, std::size_t index, const KnownFile& known, const fs::path& file,
+                       const FileSet& set) {
+  try {
+    parse(layout, index, file, set);
+    const std::string& expected = file.filename() == known.name ? known.md5 : known.packed_md5;
+    const std::string md5 = md5_hex_of_file(file);
+    return md5 == expected ? "" : fmt::format("{}: MD5 is {}, expected {}", file.string(), md5, expected);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+Dataset read_files(const Layout& layout, const std::vector<fs::path>& files, const FileSet& set) {
+  const std::int64_t classes = set.summary.classes;
+  if (layout.form == Layout::Form::kCifarBinary) return read_cifar_binary(files, classes);
+  if (layout.form == Layout::Form::kCifarPython) return read_cifar_python(files, classes);
+  Dataset data = read_idx(files.front(), files.back(), classes);
+  expect_shape(data.images, set, files.front());
+  return data;
+}
+
+DataSource load_files(const FileSet& set, const DataOptions& options) {
+  const FoundFiles found = require_files(set, options);
+  DataSource source;
+  source.name = set.summary.name;
+  source.classes = set.classes;
+  source.augment = set.augment;
+  source.train = read_files(*found.layout, found.train, set);
+  source.test = read_files(*found.layout, found.test, set);
+  return source;
+}
+
+std::vector<FileReport> verify_files(const FileSet& set, const DataOptions& options) {
+  const FoundFiles found = require_files(set, options);
+  const Layout& layout = *found.layout;
+  std::vector<FileReport> reports;
+  for (std::size_t i = 0; i < found.train.size(); ++i) {
+    reports.push_back({found.train[i], problem_of(layout, i, layout.train[i], found.train[i], set)});
+  }
+  for (std::size_t i = 0; i < found.test.size(); ++i) {
+    reports.push_back({found.test[i], problem_of(layout, i, layout.test[i], found.test[i], set)});
+  }
+  return reports;
+}
+
+}  // namespace covnoise

@@ -1,0 +1,178 @@
+#include "covnoise/experiment/internal/paper.h"
+
+#include "covnoise/core/internal/did_you_mean.h"
+#include "covnoise/core/internal/file.h"
+#include "covnoise/train/internal/metrics.h"
+#include "covnoise/train/internal/run_folder.h"
+#include "experiment/paper/result.h"
+#include "experiment/plan.h"
+#include "experiment/software.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace covnoise::paper {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Whether `name` is wanted; names that the item does not have are refused.
+bool chosen(const std::vector<std::string>& wanted, const std::string& name) {
+  return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
+}
+
+void refuse_unknown(const char* kind, const std::vector<std::string>& wanted, const std::vector<std::string>& known) {
+  for (const auto& name : wanted) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) throw Error(unknown_name(kind, name, known));
+  }
+}
+
+void check_choice(const Item& item, const Options& options) {
+  std::vector<std::string> rows, regimes;
+  for (const auto& row : item.rows) {
+    rows.push_back(row.recipe);
+    for (const auto& regime : item.regimes_of(row)) {
+      if (std::find(regimes.begin(), regimes.end(), regime) == regimes.end()) regimes.push_back(regime);
+    }
+  }
+  refuse_unknown("row", options.rows, rows);
+  refuse_unknown("regime", options.regimes, regimes);
+}
+
+/// Results of the other size would be replaced by these.
+void refuse_other_size(const fs::path& path, bool quick) {
+  require(kept_json(path).value("quick", quick) == quick,
+          fmt::format("{} holds results {} --quick; choose another --out", path.parent_path().string(),
+                      quick ? "without" : "with"));
+}
+
+/// The part of a run that belongs into a repository: no weights, no single steps.
+void keep_run(const Trained& run, const fs::path& folder) {
+  if (!run.whole()) return;
+  create_folders(folder);
+  std::string lines;
+  for (const auto& record : read_metrics(run.folder)) {
+    if (record.at("kind") != "step") lines += record.dump() + "\n";
+  }
+  write_file_synced(RunFolder{folder}.metrics(), lines);
+  write_file_synced(RunFolder{folder}.config(), read_file(RunFolder{run.folder}.config()));
+  for (const char* file : {kSoftwareFile, kEigenvalueFile, kVarianceFile, kFrobeniusFile, kErrorFile})
+    if (fs::exists(run.folder / file)) write_file_synced(folder / file, read_file(run.folder / file));
+}
+
+Json run_json(const Trained& run) {
+  Json json{{"name", run.spec.name}, {"state", state_text(run)}, {"epochs", run.summary.epoch}};
+  if (auto software = kept_json(run.folder / kSoftwareFile); !software.empty()) json["software"] = std::move(software);
+  return json;
+}
+
+/// Where the item was made, apart from its runs: the device of the runs looks into their networks, too.
+std::string device_of_item(const Context& context) {
+  const bool looked = context.options.train && !context.cells.empty();
+  return looked ? context.cells.front().runs.front().spec.config.run.device : "cpu";
+}
+
+/// Of the runs: an item without any has none.
+std::vector<std::string> settings_of(const Context& context) {
+  return context.item.rows.empty() ? std::vector<std::string>{} : context.options.set;
+}
+
+Json item_json(const Context& context, const Result& result) {
+  const Item& item = context.item;
+  Json json{{"item", item.name},
+            {"title", item.title},
+            {"claim", item.claim},
+            {"quick", context.options.quick},
+            {"software", software_versions(device_of_item(context))},
+            {"tables", Json::array()},
+            {"notes", result.notes},
+            {"figures", result.figures},
+            {"numbers", result.numbers},
+            {"settings", settings_of(context)},
+            {"runs", Json::array()}};
+  for (const auto& table : result.tables) json["tables"].push_back(table.to_json());
+  for (const auto& cell : context.cells) {
+    for (const auto& run : cell.runs) json["runs"].push_back(run_json(run));
+  }
+  return json;
+}
+
+/// How many runs are not finished; empty where all are.
+std::string incomplete_note(const Context& context) {
+  std::size_t all = 0, finished = 0;
+  for (const auto& cell : context.cells) {
+    all += cell.runs.size();
+    finished += cell.with_state(RunState::kFinished).size();
+  }
+  return all == finished ? "" : fmt::format("Incomplete: {} of {} runs are finished.", finished, all);
+}
+
+void add_notes(const Context& context, Result& result) {
+  if (context.options.quick && !context.item.rows.empty()) {
+    result.notes.insert(result.notes.begin(),
+                        "A reduced version on embedded data: it shows that everything works, not the paper's numbers.");
+  }
+  if (const auto settings = settings_of(context); !settings.empty()) {
+    result.notes.push_back(fmt::format("Settings on top of the recipes: {}.", fmt::join(settings, ", ")));
+  }
+  if (const auto note = incomplete_note(context); !note.empty()) result.notes.push_back(note);
+}
+
+std::string result_text(const Item& item, const Result& result) {
+  std::string text = fmt::format("\n{}\nThe paper: {}\n\n", item.title, item.claim);
+  for (const auto& table : result.tables) text += table.to_text() + "\n";
+  for (const auto& note : result.notes) text += note + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::vector<RunSpec> planned_runs(const std::string& name, const Options& options) {
+  const Item item = find_item(name, options.quick);
+  check_choice(item, options);
+  std::vector<RunSpec> specs;
+  // Seed by seed: what is there after an interruption is whole tables of fewer seeds.
+  for (const auto seed : options.seeds.empty() ? item.effort.seeds : options.seeds) {
+    for (const auto& row : item.rows) {
+      if (!chosen(options.rows, row.recipe)) continue;
+      for (const auto& regime : item.regimes_of(row)) {
+        if (chosen(options.regimes, regime)) specs.push_back(spec_of(row, regime, seed, options));
+      }
+    }
+  }
+  return specs;
+}
+
+std::string plan_table(const std::string& name, const Options& options) {
+  const Item item = find_item(name, options.quick);
+  const auto specs = planned_runs(name, options);
+  if (specs.empty()) return fmt::format("{}: no training, computed at once\n", item.title);
+  return fmt::format("{}: {}", item.title, plan_text(specs, options.runner.out));
+}
+
+Outcome reproduce(const std::string& name, const Options& options) {
+  const Item item = find_item(name, options.quick);
+  const fs::path results = options.runner.out / "results", folder = results / name, path = folder / (name + ".json");
+  refuse_other_size(path, options.quick);
+  const auto specs = planned_runs(name, options);
+  create_folders(folder);
+  std::vector<std::string> failures;
+  if (options.train) failures = failures_of(run_all(specs, options.runner));
+  const Context context{item, options, folder, read_cells(item, options)};
+  Result result = item.make(context);
+  if (result.nothing && fs::exists(path)) {
+    result.notes = {fmt::format("No run to make it from; {} stays as it is.", path.string())};
+    return {result_text(item, result), {path}, failures};
+  }
+  add_notes(context, result);
+  for (const auto& cell : context.cells) {
+    for (const auto& run : cell.runs) keep_run(run, results / "runs" / run.spec.name);
+  }
+  write_file_synced(path, item_json(context, result).dump(2) + "\n");
+  result.paths.insert(result.paths.begin(), path);
+  return {result_text(item, result), result.paths, failures};
+}
+
+}  // namespace covnoise::paper

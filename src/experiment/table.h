@@ -1,0 +1,23 @@
+#pragma once
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace covnoise {
+
+using Json = nlohmann::ordered_json;
+
+/// Rows of text: printed, put into documents and into the report alike.
+struct Table {
+  std::string title;
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;
+
+  std::string to_text() const;
+  std::string to_markdown() const;
+  Json to_json() const;
+  static Table from_json(const Json& json);
+};
+
+}  // namespace covnoise

@@ -1,3 +1,0 @@
-#include "ops/ghost_batch_norm_kernel.inl"
-
-COVNOISE_GHOST_NORM_KERNELS(kAvx512Kernels)

@@ -1,0 +1,114 @@
+#include "ops/weight_gradient/weight_gradient_cpu.h"
+
+#include "ops/weight_gradient/weight_gradient_worker.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <atomic>
+
+namespace covnoise::weight_gradient {
+namespace {
+
+template <typename T>
+const Kernels<T>& kernels_of(InstructionSet instruction_set) {
+  switch (instruction_set) {
+    case InstructionSet::kAvx512:
+      return avx512_kernels<T>();
+    case InstructionSet::kAvx2:
+      return avx2_kernels<T>();
+    case InstructionSet::kPortable:
+      break;
+  }
+  return portable_kernels<T>();
+}
+
+/// make_worker() once on each thread, then worker(task) for every task, whoever is free. Tasks share no results, so the
+/// order does not matter.
+template <typename MakeWorker>
+void run_tasks(std::int64_t tasks, const MakeWorker& make_worker) {
+  std::atomic<std::int64_t> next{0};
+  const std::int64_t threads = std::min<std::int64_t>(tasks, at::get_num_threads());
+  at::parallel_for(0, threads, 1, [&](std::int64_t, std::int64_t) {
+    std::int64_t task = next++;
+    if (task >= tasks) return;
+    auto worker = make_worker();
+    for (; task < tasks; task = next++) worker(task);
+  });
+}
+
+template <typename T>
+struct Operation {
+  const Plan& plan;
+  const Kernels<T>& kernels;
+  const T *x, *dz;
+  bool square_operands;
+  T *sums, *squares;
+
+  void run_parts() const {
+    run_tasks(plan.parts.size(), [this] {
+      return [this, worker = Worker<T>(plan, kernels, x, dz, square_operands)](std::int64_t task) mutable {
+        worker.run_part(plan.parts[task], sums, squares);
+      };
+    });
+  }
+
+  /// Slices have packed sums and squares of their own, [slices][2][packed size], which are added up in order.
+  void run_slices(T* slices) const {
+    run_tasks(plan.parts.size() * plan.slices, [&] {
+      return [&, worker = Worker<T>(plan, kernels, x, dz, square_operands)](std::int64_t task) mutable {
+        const std::int64_t slice = task % plan.slices;
+        const Part& part = plan.parts[task / plan.slices];
+        T* packed = slices + slice * 2 * plan.packed_size + part.offset;
+        worker.run_slice(part, slice, packed, packed + plan.packed_size);
+      };
+    });
+    at::parallel_for(0, 2 * plan.packed_size, 4096, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t slice = 1; slice < plan.slices; ++slice) {
+        const T* other = slices + slice * 2 * plan.packed_size;
+        for (std::int64_t i = begin; i < end; ++i) slices[i] += other[i];
+      }
+    });
+    for (const Part& part : plan.parts) {
+      unpack_part<T, Unpack::kWrite>(plan, part, slices + part.offset, sums);
+      unpack_part<T, Unpack::kAdd>(plan, part, slices + plan.packed_size + part.offset, squares);
+    }
+  }
+};
+
+}  // namespace
+
+std::vector<InstructionSet> available_instruction_sets() {
+  std::vector<InstructionSet> sets{InstructionSet::kPortable};
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (avx2) sets.push_back(InstructionSet::kAvx2);
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    sets.push_back(InstructionSet::kAvx512);
+  return sets;
+}
+
+at::Tensor gradient_squares(const Convolution& convolution, const at::Tensor& x, const at::Tensor& dz,
+                            const at::Tensor& squares, std::int64_t examples_per_group, bool square_operands,
+                            InstructionSet instruction_set) {
+  const std::int64_t outputs = convolution.groups * convolution.outputs;
+  at::Tensor sums = at::empty({outputs, convolution.channels, convolution.kernel()}, x.options());
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "covnoise weight gradient", [&] {
+    const Kernels<scalar_t>& kernels = kernels_of<scalar_t>(instruction_set);
+    const Plan plan = make_plan(convolution, examples_per_group, kernels.lanes, kernels.half_lanes);
+    const Operation<scalar_t> operation{plan,
+                                        kernels,
+                                        x.data_ptr<scalar_t>(),
+                                        dz.data_ptr<scalar_t>(),
+                                        square_operands,
+                                        sums.data_ptr<scalar_t>(),
+                                        squares.data_ptr<scalar_t>()};
+    if (plan.slices == 1) return operation.run_parts();
+    const at::Tensor slices = at::empty({plan.slices, 2, plan.packed_size}, x.options());
+    operation.run_slices(slices.data_ptr<scalar_t>());
+  });
+  return sums;
+}
+
+}  // namespace covnoise::weight_gradient

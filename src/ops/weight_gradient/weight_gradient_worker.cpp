@@ -1,0 +1,249 @@
+#include "ops/weight_gradient/weight_gradient_worker.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+namespace covnoise::weight_gradient {
+namespace {
+
+struct Span {
+  std::int64_t begin, end;
+};
+
+/// Outputs o of begin <= o < end, of which o * stride + shift is an index below `size`.
+Span inside(std::int64_t begin, std::int64_t end, std::int64_t stride, std::int64_t shift, std::int64_t size) {
+  const std::int64_t first = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
+  const std::int64_t last = size - shift <= 0 ? 0 : (size - shift + stride - 1) / stride;
+  return {std::max(begin, first), std::min(end, last)};
+}
+
+constexpr std::int64_t kAlignment = 64;  // a cache line, and the widest vector
+
+std::int64_t round_up(std::int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// This thread's buffer, grown to `size` elements if it is smaller. Its contents are left over from earlier uses.
+template <typename T>
+T* thread_buffer(std::int64_t size) {
+  struct Free {
+    void operator()(T* pointer) const { std::free(pointer); }
+  };
+  static thread_local std::unique_ptr<T[], Free> buffer;
+  static thread_local std::int64_t capacity = 0;
+  if (size > capacity) {
+    buffer.reset();
+    capacity = 0;
+    buffer.reset(static_cast<T*>(std::aligned_alloc(kAlignment, round_up(size) * sizeof(T))));
+    if (buffer == nullptr) throw std::bad_alloc();
+    capacity = size;
+  }
+  return buffer.get();
+}
+
+}  // namespace
+
+template <typename T>
+Worker<T>::Worker(const Plan& plan, const Kernels<T>& kernels, const T* x, const T* dz, bool square_operands)
+    : plan_(plan), kernels_(kernels), x_(x), dz_(dz), square_operands_(square_operands) {
+  const Convolution& c = plan.convolution;
+  const Chunk& chunk = plan.chunk;
+  const std::int64_t examples = std::max<std::int64_t>(1, chunk.groups) * chunk.examples;
+  const std::int64_t reach = (chunk.rows - 1) * c.stride_height + (c.kernel_height - 1) * c.dilation_height + 1;
+  std::int64_t channels = 0, widths = 0, size = 0;
+  for (const Part& part : plan.parts) {
+    channels = std::max(channels, part.channels);
+    widths = std::max(widths, part.panel_widths);
+    size = std::max(size, part.size());
+  }
+  const std::int64_t x_size = round_up(channels * examples * std::min(reach, c.height) * plan.packed_columns());
+  const std::int64_t dz_size = round_up(widths * examples * chunk.rows * c.out_width);
+  packed_x_ = thread_buffer<T>(x_size + dz_size + 3 * round_up(size));
+  packed_dz_ = packed_x_ + x_size;
+  part_ = packed_dz_ + dz_size;
+  sums_ = part_ + round_up(size);
+  squares_ = sums_ + round_up(size);
+  std::fill_n(part_, size, T(0));
+}
+
+template <typename T>
+void Worker<T>::run_part(const Part& part, T* sums, T* squares) {
+  run_slice(part, 0, sums_, squares_);
+  unpack_part<T, Unpack::kWrite>(plan_, part, sums_, sums);
+  unpack_part<T, Unpack::kAdd>(plan_, part, squares_, squares);
+}
+
+template <typename T>
+void Worker<T>::run_slice(const Part& part, std::int64_t slice, T* sums, T* squares) {
+  const std::int64_t begin = slice * plan_.example_groups() / plan_.slices;
+  const std::int64_t end = (slice + 1) * plan_.example_groups() / plan_.slices;
+  std::fill_n(sums, part.size(), T(0));
+  std::fill_n(squares, part.size(), T(0));
+  if (plan_.chunk.groups == 0) {
+    for (std::int64_t group = begin; group < end; ++group) run_group(part, group, sums, squares);
+    return;
+  }
+  for (std::int64_t group = begin; group < end; group += plan_.chunk.groups) {
+    const std::int64_t groups = std::min(plan_.chunk.groups, end - group), size = plan_.examples_per_group;
+    const Window window = pack(part, group * size, groups * size, 0, plan_.convolution.out_height);
+    const bool pixels = size * plan_.convolution.positions() == 1;
+    for_each_tile(
+        part, window, groups, pixels ? kernels_.pixel_rows : kernels_.square_rows,
+        [&](const Panel& panel, std::int64_t rows, const Walk& walk, const T* dz, const T* x, std::int64_t at) {
+          kernels_.square_tile[panel.kind][rows](walk, dz, x, sums + at, squares + at);
+        });
+  }
+}
+
+/// One group of examples that is too large to be packed as a whole.
+template <typename T>
+void Worker<T>::run_group(const Part& part, std::int64_t group, T* sums, T* squares) {
+  const Chunk& chunk = plan_.chunk;
+  const std::int64_t begin = group * plan_.examples_per_group, end = begin + plan_.examples_per_group;
+  const std::int64_t out_height = plan_.convolution.out_height;
+  for (std::int64_t example = begin; example < end; example += chunk.examples)
+    for (std::int64_t row = 0; row < out_height; row += chunk.rows) {
+      const Window window =
+          pack(part, example, std::min(chunk.examples, end - example), row, std::min(chunk.rows, out_height - row));
+      for_each_tile(part, window, 1, kernels_.sum_rows,
+                    [&](const Panel& panel, std::int64_t rows, const Walk& walk, const T* dz, const T* x,
+                        std::int64_t at) { kernels_.sum_tile[panel.kind][rows](walk, dz, x, part_ + at); });
+    }
+  kernels_.flush(part.size(), part_, sums, squares);
+}
+
+template <typename T>
+typename Worker<T>::Window Worker<T>::pack(const Part& part, std::int64_t example, std::int64_t examples,
+                                           std::int64_t row, std::int64_t rows) {
+  const Convolution& c = plan_.convolution;
+  const std::int64_t first = row * c.stride_height - c.padding_height;
+  const std::int64_t last =
+      (row + rows - 1) * c.stride_height - c.padding_height + (c.kernel_height - 1) * c.dilation_height;
+  const std::int64_t x_row = std::max<std::int64_t>(0, first);
+  const std::int64_t x_rows = std::max<std::int64_t>(0, std::min(c.height, last + 1) - x_row);
+  const Window window{example, examples, row, rows, x_row, x_rows};
+  pack_x(part, window);
+  pack_dz(part, window);
+  return window;
+}
+
+/// A few examples at a time: blocks and panels of small images share cache lines, which are then still there.
+template <typename T>
+template <typename PackExamples>
+void Worker<T>::for_each_batch(const Window& window, const PackExamples& pack_examples) const {
+  constexpr std::int64_t kBatch = 16;
+  for (std::int64_t first = 0; first < window.examples; first += kBatch)
+    pack_examples(first, std::min(kBatch, window.examples - first));
+}
+
+template <typename T>
+void Worker<T>::pack_x(const Part& part, const Window& window) {
+  const Convolution& c = plan_.convolution;
+  const std::int64_t plane = c.height * c.width, columns = plan_.packed_columns();
+  const std::int64_t positions = window.x_rows * columns, example_step = c.groups * c.channels * plane;
+  const T* x = x_ + window.example * example_step + window.x_row * c.width +
+               (part.group * c.channels + part.first_channel) * plane;
+  if (plan_.wide_rows) {  // few channels: one block, row by row between the padding
+    std::fill_n(packed_x_, part.channels * window.examples * positions, T(0));
+    for (std::int64_t i = 0; i < window.examples; ++i)
+      kernels_.interleave({window.x_rows, c.width, columns * part.channels, part.channels, plane, c.width,
+                           part.channels, square_operands_},
+                          x + i * example_step, packed_x_ + (i * positions + c.padding_width) * part.channels);
+    return;
+  }
+  for_each_batch(window, [&](std::int64_t first, std::int64_t examples) {
+    for (const ChannelBlock& block : part.blocks) {
+      const std::int64_t step = block.count * positions;
+      kernels_.interleave({examples, example_step, step, block.count, plane, positions, block.count, square_operands_},
+                          x + first * example_step + block.first * plane,
+                          packed_x_ + block.first * window.examples * positions + first * step);
+    }
+  });
+}
+
+template <typename T>
+void Worker<T>::pack_dz(const Part& part, const Window& window) {
+  const Convolution& c = plan_.convolution;
+  const std::int64_t plane = c.positions(), positions = window.rows * c.out_width;
+  const std::int64_t example_step = c.groups * c.outputs * plane;
+  const T* dz = dz_ + window.example * example_step + window.row * c.out_width +
+                (part.group * c.outputs + part.first_output) * plane;
+  for_each_batch(window, [&](std::int64_t first, std::int64_t examples) {
+    for (const Panel& panel : part.panels) {
+      const std::int64_t step = panel.width * positions;
+      kernels_.interleave({examples, example_step, step, panel.count, plane, positions, panel.width, square_operands_},
+                          dz + first * example_step + panel.first * plane,
+                          packed_dz_ + panel.offset * window.examples * positions + first * step);
+    }
+  });
+}
+
+/// Every tile of the part with at least one product, in an order that keeps a panel and a block of channels in cache:
+/// run_tile(panel, rows, walk, dz, x, offset of the tile in the packed weight).
+template <typename T>
+template <typename RunTile>
+void Worker<T>::for_each_tile(const Part& part, const Window& window, std::int64_t groups, const int* most_rows,
+                              const RunTile& run_tile) const {
+  const Convolution& c = plan_.convolution;
+  const std::int64_t columns = plan_.packed_columns();
+  for (const Panel& panel : part.panels) {
+    const std::int64_t positions = window.rows * c.out_width;
+    const T* packed_dz = packed_dz_ + panel.offset * window.examples * positions;
+    for (const Run& run : part.runs) {
+      const ChannelBlock& block = part.blocks[run.block];
+      const std::int64_t shift_y = run.kernel_row * c.dilation_height - c.padding_height;
+      const std::int64_t shift_x = plan_.wide_rows ? 0 : run.kernel_column * c.dilation_width - c.padding_width;
+      const Span y = inside(window.row, window.row + window.rows, c.stride_height, shift_y, c.height);
+      const Span x = plan_.wide_rows ? Span{0, c.out_width} : inside(0, c.out_width, c.stride_width, shift_x, c.width);
+      if (y.begin >= y.end || x.begin >= x.end) continue;
+      const Walk walk{groups,
+                      window.examples / groups,
+                      y.end - y.begin,
+                      x.end - x.begin,
+                      positions * panel.width,
+                      c.out_width * panel.width,
+                      window.x_rows * columns * block.count,
+                      c.stride_height * columns * block.count,
+                      c.stride_width * block.count};
+      const T* dz = packed_dz + ((y.begin - window.row) * c.out_width + x.begin) * panel.width;
+      const std::int64_t x_row = y.begin * c.stride_height + shift_y - window.x_row;
+      const T* packed_x = packed_x_ + block.first * window.examples * window.x_rows * columns +
+                          (x_row * columns + x.begin * c.stride_width + shift_x) * block.count;
+      const std::int64_t pieces = (run.length + most_rows[panel.kind] - 1) / most_rows[panel.kind];
+      for (std::int64_t i = 0; i < pieces; ++i) {
+        const std::int64_t first = i * run.length / pieces, rows = (i + 1) * run.length / pieces - first;
+        run_tile(panel, rows, walk, dz, packed_x + first, panel.offset * part.rows + (run.row + first) * panel.width);
+      }
+    }
+  }
+}
+
+template <typename T, Unpack kHow>
+void unpack_part(const Plan& plan, const Part& part, const T* packed, T* weight) {
+  const Convolution& c = plan.convolution;
+  const std::int64_t row_size = c.channels * c.kernel();
+  T* first = weight + (part.group * c.outputs + part.first_output) * row_size + part.first_channel * c.kernel();
+  // Some blocks of channels at a time: enough to fill cache lines of the weight, few enough to stay in the first-level
+  // cache over the outputs of a panel.
+  const std::int64_t step = kMaxRows * c.kernel() * std::max<std::int64_t>(1, 16 / c.kernel());
+  for (const Panel& panel : part.panels)
+    for (std::int64_t begin = 0; begin < part.rows; begin += step) {
+      const std::int64_t end = std::min(begin + step, part.rows);
+      const T* packed_panel = packed + panel.offset * part.rows;
+      for (std::int64_t lane = 0; lane < panel.count; ++lane)
+        for (std::int64_t row = begin; row < end; ++row) {
+          T& element = first[(panel.first + lane) * row_size + part.weight_row[row]];
+          const T value = packed_panel[row * panel.width + lane];
+          element = kHow == Unpack::kAdd ? element + value : value;
+        }
+    }
+}
+
+template class Worker<float>;
+template class Worker<double>;
+template void unpack_part<float, Unpack::kWrite>(const Plan&, const Part&, const float*, float*);
+template void unpack_part<float, Unpack::kAdd>(const Plan&, const Part&, const float*, float*);
+template void unpack_part<double, Unpack::kWrite>(const Plan&, const Part&, const double*, double*);
+template void unpack_part<double, Unpack::kAdd>(const Plan&, const Part&, const double*, double*);
+
+}  // namespace covnoise::weight_gradient

@@ -1,0 +1,162 @@
+#include "covnoise/train/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "covnoise/core/error.h"
+#include "covnoise/core/internal/file.h"
+#include "covnoise/train/regimes.h"
+#include "covnoise/train/schedule.h"
+#include "train/config/config_fields.h"
+#include "train/config/config_toml.h"
+#include "train/loop/training_step.h"
+
+namespace covnoise {
+namespace {
+
+/// A step of `batch` examples is a whole number of ghost batches, and so is every micro-batch of it. A batch smaller
+/// than a ghost batch is one.
+void check_batch(const TrainConfig& train, std::int64_t batch, const std::string& key) {
+  const std::int64_t ghost = train.ghost_batch > 0 ? std::min(train.ghost_batch, batch) : batch;
+  if (batch % ghost != 0) {
+    throw Error(fmt::format("{} = {} is not a whole number of ghost batches (train.ghost_batch = {})", key, batch,
+                            train.ghost_batch));
+  }
+  if (train.micro_batch > 0 && train.micro_batch < batch && train.micro_batch % ghost != 0) {
+    throw Error(
+        fmt::format("train.micro_batch = {} is not a whole number of ghost batches of {} examples ({} = {}, "
+                    "train.ghost_batch = {})",
+                    train.micro_batch, ghost, key, batch, train.ghost_batch));
+  }
+}
+
+void check_batch_schedule(const TrainConfig& train) {
+  std::int64_t last = 0;
+  for (const auto& change : train.batch_schedule) {
+    check_batch(train, change.batch, "train.batch_schedule's batch");
+    const std::int64_t epoch = epoch_of_setting(change.epoch, train.epochs);
+    if (epoch < last) throw Error(fmt::format("train.batch_schedule goes back in time at epoch {}", change.epoch));
+    last = epoch;
+  }
+}
+
+void check_noise(const Config& config) {
+  const auto& noise = config.noise;
+  if (noise.refresh > 1 &&
+      make_structure(noise.structure, injection_options(config).structure_options)->needs().draw()) {
+    throw Error(fmt::format("noise.refresh = {} is not possible for {}{}: each step needs its own draw; leave it out",
+                            noise.refresh, noise.structure, noise.estimator == "signs" ? " with signs" : ""));
+  }
+}
+
+Config merged(const Recipe* recipe, const std::vector<std::string>& overrides) {
+  Config config;
+  if (recipe) config.regime = recipe->regime().value_or(config.regime);
+  for (const auto& setting : overrides) {
+    if (override_key(setting) == "regime") apply_override(config, setting);
+  }
+  const std::string regime = config.regime;
+
+  Recipe(regime_fragment(regime), "regime " + regime).apply(config);
+  if (recipe) {
+    recipe->apply(config);
+    config.regime = regime;
+    recipe->apply_regime(config);
+  }
+  for (const auto& setting : overrides) apply_override(config, setting);
+  check_config(config);
+  return config;
+}
+
+}  // namespace
+
+void check_config(const Config& config) {
+  for (const auto& field : config_fields()) {
+    const std::string problem = broken_limit(field, config);
+    if (!problem.empty()) throw Error(fmt::format("{} = {}: {}", field.key, value_text(field, config), problem));
+  }
+  regime_fragment(config.regime);
+  check_batch(config.train, config.train.batch, "train.batch");
+  check_batch_schedule(config.train);
+  check_noise(config);
+  if (config.data.train_limit > 0 && config.data.holdout >= config.data.train_limit) {
+    throw Error(fmt::format("data.holdout = {} leaves nothing of data.train_limit = {} to train on",
+                            config.data.holdout, config.data.train_limit));
+  }
+}
+
+Config load_config(const std::optional<std::filesystem::path>& recipe, const std::vector<std::string>& overrides) {
+  return recipe ? load_recipe(read_file(*recipe), recipe->string(), overrides) : merged(nullptr, overrides);
+}
+
+Config load_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides) {
+  const Recipe recipe(text, name);
+  return merged(&recipe, overrides);
+}
+
+Config parse_config(std::string_view toml, const std::string& name) {
+  const Recipe recipe(toml, name);
+  recipe.refuse_regime_tables();
+  Config config;
+  recipe.apply(config);
+  try {
+    check_config(config);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", name, error.what()), error.exit_code());
+  }
+  return config;
+}
+
+Config read_config(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  Config config = parse_config(read_file(path), path.string());
+  for (const auto& setting : overrides) apply_override(config, setting);
+  check_config(config);
+  return config;
+}
+
+std::string to_toml(const Config& config) {
+  std::string text, section;
+  for (const auto& field : config_fields()) {
+    if (field.section() != section) {
+      section = field.section();
+      text += fmt::format("\n[{}]\n", section);
+    }
+    text += fmt::format("{} = {}\n", field.name(), value_text(field, config));
+  }
+  return text;
+}
+
+std::vector<std::string> difference(const Config& there, const Config& here) {
+  std::vector<std::string> lines;
+  for (const auto& field : config_fields()) {
+    const std::string a = value_text(field, there), b = value_text(field, here);
+    if (a != b && field.decides_training()) lines.push_back(fmt::format("{}: {} there, {} here", field.key, a, b));
+  }
+  return lines;
+}
+
+std::vector<std::pair<std::string, std::string>> config_values(const Config& config) {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const auto& field : config_fields()) values.emplace_back(field.key, value_text(field, config));
+  return values;
+}
+
+std::vector<std::string> config_keys() {
+  std::vector<std::string> keys;
+  for (const auto& field : config_fields()) keys.push_back(field.key);
+  return keys;
+}
+
+std::string describe_keys() {
+  const Config defaults;
+  std::string text;
+  for (const auto& field : config_fields()) {
+    const std::string limit = limit_text(field.limit);
+    text += fmt::format("{:<40} {}{}\n", fmt::format("{} = {}", field.key, value_text(field, defaults)), field.meaning,
+                        limit.empty() ? "" : fmt::format(" ({})", limit));
+  }
+  return text;
+}
+
+}  // namespace covnoise

@@ -1,0 +1,191 @@
+#include "train/config/config_fields.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "covnoise/noise/structure.h"
+
+namespace covnoise {
+namespace {
+
+Limit any() { return {}; }
+Limit at_least(double least) { return {least, 1e300, false, {}, {}}; }
+Limit between(double least, double most) { return {least, most, false, {}, {}}; }
+Limit from_to_below(double least, double most) { return {least, most, true, {}, {}}; }
+Limit one_of(std::vector<std::string> choices) { return {-1e300, 1e300, false, std::move(choices), {}}; }
+Limit entries() { return {-1e300, 1e300, false, {}, "epochs and rates of at least 0, batches of at least 1"}; }
+
+Limit toml_unsigned() { return {0, 9223372036854775807.0, false, {}, "from 0 to 9223372036854775807"}; }
+
+#define COVNOISE_FIELD(path, limit, meaning)                            \
+  Field {                                                               \
+#path, [](Config & c) -> Member { return &c.path; }, limit, meaning \
+  }
+
+std::vector<Field> make_fields() {
+  return {
+      COVNOISE_FIELD(model, any(), "network (covnoise models lists them)"),
+      COVNOISE_FIELD(regime, any(), "small batch, large batch, large batch with a noise: sets other keys' defaults"),
+      COVNOISE_FIELD(seed, toml_unsigned(), "of initialisation, order, augmentation and noise"),
+
+      COVNOISE_FIELD(train.batch, at_least(1), "examples of one step"),
+      COVNOISE_FIELD(train.epochs, between(1, 1e6), "passes over the training set"),
+      COVNOISE_FIELD(train.lr, at_least(0), "base learning rate; 0: the model's own for this batch"),
+      COVNOISE_FIELD(train.momentum, from_to_below(0, 1), "b <- momentum b + gradient"),
+      COVNOISE_FIELD(train.nesterov, any(), "Nesterov's momentum"),
+      COVNOISE_FIELD(train.weight_decay, at_least(0), "added to the gradient, times the weight"),
+      COVNOISE_FIELD(train.clip_norm, at_least(0), "largest norm of the gradient; 0: any"),
+      COVNOISE_FIELD(train.ghost_batch, at_least(0), "examples normalised together; 0: the whole batch"),
+      COVNOISE_FIELD(train.micro_batch, at_least(0), "examples held in memory together; 0: chosen by the program"),
+      COVNOISE_FIELD(train.warmup, at_least(0), "linear warm-up: epochs, or below 1 a fraction of the training"),
+      COVNOISE_FIELD(train.schedule, one_of({"step", "cosine", "constant"}), "of the rate after the warm-up"),
+      COVNOISE_FIELD(train.milestones, at_least(0), "when the step schedule decays: epochs, or below 1 fractions"),
+      COVNOISE_FIELD(train.decay, at_least(0), "factor of the rate at each milestone"),
+      COVNOISE_FIELD(train.batch_schedule, entries(), "[[epoch, batch, rate], ...]: batch and base rate from then on"),
+      COVNOISE_FIELD(train.eval_train, one_of({"never", "last", "every"}),
+                     "evaluate on the training set as well: after the last epoch, or at every evaluation"),
+      COVNOISE_FIELD(train.eval_every, at_least(0), "epochs between two evaluations; 0: after the last epoch alone"),
+      COVNOISE_FIELD(train.log_every, at_least(0), "steps between two step lines; 0: about ten lines an epoch"),
+      COVNOISE_FIELD(train.checkpoint_every, at_least(1), "epochs between two checkpoints"),
+      COVNOISE_FIELD(train.snapshot_every, at_least(0), "steps between two networks kept for analyses; 0: none"),
+      COVNOISE_FIELD(train.precision, one_of({"fp32", "fp64", "tf32", "bf16"}),
+                     "of the arithmetic; tf32 and bf16 on a GPU, with parameters in float32"),
+
+      COVNOISE_FIELD(data.name, any(), "data set (covnoise data list); `data = NAME` is short for it"),
+      COVNOISE_FIELD(data.train_limit, at_least(0), "only the first N training examples; 0: all"),
+      COVNOISE_FIELD(data.test_limit, at_least(0), "only the first N test examples, for quick tries; 0: all"),
+      COVNOISE_FIELD(data.holdout, at_least(0), "the last N of those are set add_host_callback, for val_accuracy"),
+      COVNOISE_FIELD(data.augment, one_of({"auto", "on", "off"}), "pad, crop and flip; auto: the data set's own way"),
+
+      COVNOISE_FIELD(noise.structure, one_of(structure_names()), "covariance of the noise added to the gradient"),
+      COVNOISE_FIELD(noise.estimator, one_of({"auto", "exact", "ghost", "signs", "spatial"}),
+                     "of the diagonal; auto: ghost with batch normalisation, exact without"),
+      COVNOISE_FIELD(noise.labels, one_of({"data", "model"}),
+                     "of the Fisher matrix: the data's, or drawn by the model"),
+      COVNOISE_FIELD(noise.small_batch, at_least(1), "the batch whose noise is to be had"),
+      COVNOISE_FIELD(noise.scale, at_least(0),
+                     "factor of the formula's scale; \"match\": the small batch's temperature"),
+      COVNOISE_FIELD(noise.match_lr, at_least(0), "the small batch's rate, for match; 0: the model's own"),
+      COVNOISE_FIELD(noise.match_momentum, from_to_below(0, 1), "the small batch's momentum, for match"),
+      COVNOISE_FIELD(noise.placement, one_of({"update", "gradient"}), "past the momentum buffer, or through it"),
+      COVNOISE_FIELD(noise.stop_after, between(0, 1), "fraction of the training with noise"),
+      COVNOISE_FIELD(noise.refresh, at_least(1), "steps between two measurements of the statistics"),
+      COVNOISE_FIELD(noise.sigma, at_least(0), "strength of the multiplicative and the isotropic noise"),
+
+      COVNOISE_FIELD(run.threads, between(0, 4096), "of the CPU; 0: all"),
+      COVNOISE_FIELD(run.device, any(), "where it runs: cpu, cuda or cuda:N"),
+      COVNOISE_FIELD(run.deterministic, any(),
+                     "on a GPU: the same bits in every run, by algorithms that may be slower"),
+  };
+}
+
+#undef COVNOISE_FIELD
+
+std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(std::int64_t value) { return fmt::to_string(value); }
+std::string text_of(std::uint64_t value) { return fmt::to_string(value); }
+
+std::string text_of(double value) {
+  std::string text = fmt::to_string(value);  // the shortest that comes back exactly
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string text_of(const std::string& value) {
+  std::string text = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') {
+      text += {'\\', c};
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      text += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      text += c;
+    }
+  }
+  return text + '"';
+}
+
+std::string text_of(const NoiseScale& scale) { return scale.match ? "\"match\"" : text_of(scale.factor); }
+
+std::string text_of(const BatchChange& change) {
+  return fmt::format("[{}, {}, {}]", text_of(change.epoch), change.batch, text_of(change.lr));
+}
+
+template <typename T>
+std::string text_of(const std::vector<T>& values) {
+  std::vector<std::string> texts;
+  texts.reserve(values.size());
+  for (const auto& value : values) texts.push_back(text_of(value));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
+bool allowed(const Limit& limit, double value) {
+  return std::isfinite(value) && value >= limit.least && (limit.below_most ? value < limit.most : value <= limit.most);
+}
+
+bool allowed(const Limit&, bool) { return true; }
+bool allowed(const Limit& limit, std::int64_t value) { return allowed(limit, static_cast<double>(value)); }
+bool allowed(const Limit& limit, std::uint64_t value) { return allowed(limit, static_cast<double>(value)); }
+bool allowed(const Limit& limit, const NoiseScale& scale) { return scale.match || allowed(limit, scale.factor); }
+bool allowed(const Limit& limit, const std::string& value) {
+  const auto& choices = limit.choices;
+  return choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end();
+}
+bool allowed(const Limit&, const BatchChange& change) {
+  return allowed(at_least(0), change.epoch) && change.batch >= 1 && allowed(at_least(0), change.lr);
+}
+template <typename T>
+bool allowed(const Limit& limit, const std::vector<T>& values) {
+  return std::all_of(values.begin(), values.end(), [&](const T& value) { return allowed(limit, value); });
+}
+
+/// Runs `visitor` with the member's value.
+template <typename Visitor>
+auto visit_value(const Field& field, const Config& config, Visitor visitor) {
+  // The table has one kind of accessor, that of the parser; nothing is written here.
+  return std::visit([&](const auto* value) { return visitor(*value); }, field.member(const_cast<Config&>(config)));
+}
+
+}  // namespace
+
+std::string Field::section() const {
+  const auto dot = key.find('.');
+  return dot == std::string::npos ? "" : key.substr(0, dot);
+}
+
+std::string Field::name() const { return key.substr(key.find('.') + 1); }
+
+bool Field::decides_training() const {
+  const std::string which = name(), often = "_every";
+  const bool how_often = which.size() > often.size() && which.rfind(often) == which.size() - often.size();
+  return section() != "run" && which.rfind("eval_", 0) != 0 && !how_often;
+}
+
+const std::vector<Field>& config_fields() {
+  static const std::vector<Field> fields = make_fields();
+  return fields;
+}
+
+std::string value_text(const Field& field, const Config& config) {
+  return visit_value(field, config, [](const auto& value) { return text_of(value); });
+}
+
+std::string limit_text(const Limit& limit) {
+  if (!limit.text.empty()) return limit.text;
+  if (!limit.choices.empty()) return fmt::format("one of {}", fmt::join(limit.choices, ", "));
+  const std::string least = limit.least > -1e300 ? fmt::format("at least {}", limit.least) : "";
+  const std::string most =
+      limit.most < 1e300 ? fmt::format("{} {}", limit.below_most ? "below" : "at most", limit.most) : "";
+  return least + (least.empty() || most.empty() ? "" : " and ") + most;
+}
+
+std::string broken_limit(const Field& field, const Config& config) {
+  if (visit_value(field, config, [&](const auto& value) { return allowed(field.limit, value); })) return "";
+  const std::string text = limit_text(field.limit);
+  return "must be " + (text.empty() ? "finite" : text);
+}
+
+}  // namespace covnoise

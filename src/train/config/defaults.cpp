@@ -1,0 +1,59 @@
+#include "covnoise/train/defaults.h"
+
+#include "covnoise/nn/model_zoo.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace covnoise {
+namespace {
+
+/// A short decimal: a rate that a person might have written.
+double rounded(double rate) {
+  const double unit = std::pow(10.0, std::floor(std::log10(rate)) - 2);
+  return std::round(rate / unit) / std::round(1 / unit);
+}
+
+std::int64_t smallest_batch(const Config& config) {
+  std::int64_t smallest = config.train.batch;
+  for (const auto& change : config.train.batch_schedule) smallest = std::min(smallest, change.batch);
+  return smallest;
+}
+
+std::int64_t largest_batch(const Config& config) {
+  std::int64_t largest = config.train.batch;
+  for (const auto& change : config.train.batch_schedule) largest = std::max(largest, change.batch);
+  return largest;
+}
+
+}  // namespace
+
+double default_rate(const std::string& model, std::int64_t batch) {
+  const auto info = model_info(model);
+  return rounded(info.default_lr * std::pow(static_cast<double>(batch) / 128, info.rate_exponent));
+}
+
+void resolve_defaults(Config& config) {
+  auto& train = config.train;
+  if (train.lr == 0) train.lr = default_rate(config.model, train.batch);
+  for (auto& change : train.batch_schedule) {
+    if (change.lr == 0) change.lr = default_rate(config.model, change.batch);
+  }
+  if (train.ghost_batch > 0) train.ghost_batch = std::min(train.ghost_batch, smallest_batch(config));
+  if (train.micro_batch == 0) {
+    const std::int64_t unit = train.ghost_batch > 0 ? train.ghost_batch : largest_batch(config);
+    const bool whole = config.run.device != "cpu";  // a GPU's memory holds it, and its kernels want all of it
+    train.micro_batch = whole ? largest_batch(config)
+                              : std::min(largest_batch(config),
+                                         std::max<std::int64_t>(1, model_info(config.model).micro_batch / unit) * unit);
+  }
+  auto& noise = config.noise;
+  if (noise.match_lr == 0) noise.match_lr = default_rate(config.model, noise.small_batch);
+  const auto structure = make_structure(noise.structure, injection_options(config).structure_options);
+  if (noise.estimator == "auto") {
+    const Squares squares = structure->needs().squares;
+    if (squares != Squares::kNone) noise.estimator = squares == Squares::kGhost ? "ghost" : "exact";
+  }
+}
+
+}  // namespace covnoise

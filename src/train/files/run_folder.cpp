@@ -1,0 +1,69 @@
+#include "covnoise/train/internal/run_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+
+#include "covnoise/core/error.h"
+#include "covnoise/core/internal/digest.h"
+#include "covnoise/core/internal/file.h"
+
+namespace covnoise {
+namespace {
+
+/// Letters, digits, dots and dashes; what else there is becomes one dash. Long names end in a part of their checksum.
+std::string safe_name(const std::string& text) {
+  constexpr std::size_t kLongest = 80;
+  std::string name;
+  for (const char c : text) {
+    const bool good = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || (c == '.' && !name.empty());
+    if (good) name += c;
+    if (!good && !name.empty() && name.back() != '-') name += '-';
+  }
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  if (name.size() > kLongest) name = name.substr(0, kLongest - 9) + "-" + sha256_hex(text).substr(0, 8);
+  return name;
+}
+
+}  // namespace
+
+std::filesystem::path RunFolder::snapshot(std::int64_t step) const {
+  return snapshots() / fmt::format("step-{:08}.safetensors", step);
+}
+
+std::filesystem::path default_run_name(const Config& config) {
+  return std::filesystem::path("runs") / fmt::format("{}-{}-{}-s{}", safe_name(config.model),
+                                                     safe_name(config.data.name), safe_name(config.regime),
+                                                     config.seed);
+}
+
+void refuse_other_configuration(const RunFolder& folder, const Config& here) {
+  const auto lines = difference(read_config(folder.config()), here);
+  require(lines.empty(), fmt::format("{} holds a run of another configuration ({}); choose another --out, or remove it",
+                                     folder.root.string(), fmt::join(lines, "; ")));
+}
+
+RunLock::RunLock(const RunFolder& folder) {
+  create_folders(folder.root);
+  const std::string path = folder.lock().string();
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) throw Error(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+  const int error = errno;
+  ::close(descriptor_);
+  if (error == EWOULDBLOCK) {
+    throw Error(
+        fmt::format("{} is in use by another covnoise; wait for it or choose another --out", folder.root.string()));
+  }
+  throw Error(fmt::format("cannot lock {}: {}", path, std::strerror(error)));
+}
+
+RunLock::~RunLock() { ::close(descriptor_); }
+
+}  // namespace covnoise

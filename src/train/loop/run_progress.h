@@ -1,0 +1,30 @@
+#pragma once
+#include "train/loop/training_step.h"
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace covnoise {
+
+/// How far a run is: everything, besides the tensors, that a checkpoint keeps.
+struct Progress {
+  std::int64_t step = 0;  ///< steps done
+  double epoch_loss = 0;  ///< sums over the steps of the current epoch, weighted by examples
+  std::int64_t epoch_correct = 0, epoch_examples = 0;
+  double best_accuracy = -1;  ///< validation, or test where nothing is held out, at a scheduled checkpoint
+  std::optional<std::int64_t> best_step;
+  double trace_average = 0, square_average = 0;  ///< smoothed numerator and denominator of the noise scale
+
+  /// Takes over what a step gave; `step` is not touched.
+  void add(const StepResult& result);
+  void start_epoch();
+  /// The critical batch size of McCandlish et al. (2018), Tr S / |G|^2, from averages over steps: one step's ratio is
+  /// too noisy, and |g|^2 - Tr S / M can be negative.
+  std::optional<double> noise_scale() const;
+
+  nlohmann::json to_json() const;
+  static Progress from_json(const nlohmann::json& json);
+};
+
+}  // namespace covnoise

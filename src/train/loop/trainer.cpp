@@ -1,0 +1,142 @@
+#include "covnoise/train/trainer.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/core/internal/file.h"
+#include "train/loop/initial_model.h"
+#include "train/loop/training_run.h"
+#include "train/ranks/rank_consistency.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <set>
+
+namespace covnoise {
+namespace {
+
+/// A training that diverged did so on all ranks: they end together.
+Outcome run_to_the_end(TrainingRun& run, const RunFiles& files, Communicator* ranks) {
+  try {
+    return run.run(files);
+  } catch (const Diverged&) {
+    if (ranks) ranks->leave();
+    throw;
+  }
+}
+
+}  // namespace
+
+Outcome train(const TrainOptions& options) {
+  training_device(options.config);  // refuses what is not there before anything is read
+  const RunFolder folder{options.out};
+  auto* ranks = options.communicator;
+  const bool writes = !ranks || ranks->rank() == 0;
+  if (ranks) refuse_other_training(*ranks, options.config);
+  if (writes && std::filesystem::exists(folder.config())) refuse_other_configuration(folder, options.config);
+  const DataSource source = options.data(options.config.data.name);
+  if (ranks) refuse_other_data(*ranks, source);
+  TrainingRun run(options, source);
+
+  std::optional<RunLock> lock;
+  if (writes) lock.emplace(folder);
+  CheckpointStore store(folder.checkpoints());
+  const auto latest = writes ? store.load_latest(options.say) : std::nullopt;
+  const auto checkpoint = ranks    ? share_checkpoint(*ranks, latest)
+                          : latest ? std::optional(checkpoint_of_rank(*latest, 0, 1))
+                                   : std::nullopt;
+  if (checkpoint) {
+    run.restore(*checkpoint);
+    if (run.finished()) return Outcome::kFinishedBefore;
+    options.say(fmt::format("going on with {} after step {}", folder.root.string(), checkpoint->common.step));
+  }
+  options.say(run.summary());
+  if (!writes) return run_to_the_end(run, {}, ranks);
+  if (latest) store.clean(*latest);
+  if (!std::filesystem::exists(folder.config())) write_file_synced(folder.config(), to_toml(options.config));
+  MetricsWriter metrics(folder.root, latest ? std::optional(latest->step) : std::nullopt);
+  return run_to_the_end(run, {&store, &metrics}, ranks);
+}
+
+std::vector<NamedTensor> model_tensors(const torch::nn::Module& model) {
+  std::vector<NamedTensor> tensors;
+  for (const auto& item : model.named_parameters()) tensors.emplace_back(item.key(), item.value().detach());
+  for (const auto& item : model.named_buffers()) tensors.emplace_back(item.key(), item.value().detach());
+  return tensors;
+}
+
+void load_model_tensors(torch::nn::Module& model, const std::vector<NamedTensor>& tensors) {
+  const torch::NoGradGuard no_grad;
+  const auto slots = model_tensors(model);
+  if (slots.size() != tensors.size()) {
+    throw Error(fmt::format("the checkpoint has {} tensors, the network {}", tensors.size(), slots.size()));
+  }
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const auto& [name, slot] = slots[i];
+    const auto& [stored_name, stored] = tensors[i];
+    if (name != stored_name || slot.sizes() != stored.sizes()) {
+      throw Error(fmt::format("the checkpoint's tensor '{}' does not fit the network's '{}'", stored_name, name));
+    }
+    slot.copy_(stored);
+  }
+}
+
+TrainedModel load_trained(const std::filesystem::path& run, Which which, const DataSetByName& data,
+                          const std::function<void(const std::string&)>& warn, const std::string& device) {
+  const RunFolder folder{run};
+  if (!std::filesystem::exists(folder.config())) {
+    throw Error(fmt::format("{} is not a run: it has no config.toml", run.string()));
+  }
+  TrainedModel result;
+  result.config = read_config(folder.config());
+  result.config.run.device = device;
+  const CheckpointStore store(folder.checkpoints());
+  const auto loaded = which == Which::kBest ? store.load_best(warn) : store.load_latest(warn);
+  if (!loaded) throw Error(fmt::format("{} has no checkpoint yet", run.string()));
+  result.source = data(result.config.data.name);
+  result.model = model_for(result.config, result.source);
+  load_model_tensors(*result.model, loaded->checkpoint.model);
+  result.model->to(training_device(result.config));
+  result.model->eval();
+  result.step = loaded->step;
+  return result;
+}
+
+TrainedModel load_for_analysis(const std::filesystem::path& run, const DataSetByName& data,
+                               const std::function<void(const std::string&)>& warn, const std::string& device) {
+  auto trained = load_trained(run, Which::kLast, data, warn, device);
+  if (trained.config.train.precision != "fp64") trained.config.train.precision = "fp32";
+  return trained;
+}
+
+std::vector<std::int64_t> kept_steps(const std::filesystem::path& run) {
+  const RunFolder folder{run};
+  std::set<std::int64_t> steps;
+  for (const auto& entry : CheckpointStore(folder.checkpoints()).list()) steps.insert(entry.step);
+  if (std::filesystem::is_directory(folder.snapshots())) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder.snapshots())) {
+      long long step = 0;
+      if (std::sscanf(entry.path().filename().c_str(), "step-%lld.safetensors", &step) != 1) continue;
+      if (entry.path() == folder.snapshot(step)) steps.insert(step);
+    }
+  }
+  return {steps.begin(), steps.end()};
+}
+
+void load_step(TrainedModel& trained, const std::filesystem::path& run, std::int64_t step) {
+  const RunFolder folder{run};
+  trained.step = step;
+  if (std::filesystem::exists(folder.snapshot(step))) {
+    load_model_tensors(*trained.model, read_safetensors(folder.snapshot(step)).tensors);
+    return;
+  }
+  for (const auto& entry : CheckpointStore(folder.checkpoints()).list()) {
+    if (entry.step != step) continue;
+    load_model_tensors(*trained.model, CheckpointStore::load(entry.path).checkpoint.model);
+    return;
+  }
+  throw Error(fmt::format("{} has kept no network of step {}; there are {} (train.snapshot_every keeps more)",
+                          run.string(), step, fmt::join(kept_steps(run), ", ")));
+}
+
+}  // namespace covnoise

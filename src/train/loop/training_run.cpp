@@ -1,0 +1,251 @@
+#include "train/loop/training_run.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/core/internal/file.h"
+#include "train/loop/initial_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace covnoise {
+namespace {
+
+/// An epoch's record for people.
+std::string epoch_line(const nlohmann::ordered_json& record, std::int64_t epochs) {
+  const auto number = [&](const char* key) { return record.at(key).get<double>(); };
+  std::string line = fmt::format("epoch {:>3}/{}  train loss {:.4f}  accuracy {:.2f} %", record.at("epoch").get<int>(),
+                                 epochs, number("train_loss"), 100 * number("train_accuracy"));
+  if (record.contains("test_loss"))
+    line += fmt::format("  test loss {:.4f}  accuracy {:.2f} %", number("test_loss"), 100 * number("test_accuracy"));
+  if (record.contains("val_accuracy")) line += fmt::format("  held out {:.2f} %", 100 * number("val_accuracy"));
+  return line + fmt::format("  rate {:g}  {:.0f} images/s", number("lr"), number("images_per_s"));
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const TrainOptions& options, const DataSource& source)
+    : options_(options),
+      config_(options.config),
+      device_(training_device(options.config)),
+      stream_(device_),
+      split_(make_split(source, options.config)),
+      schedule_(options.config, split_.train.size()),
+      model_(initial_model(options.config, source, device_)),
+      parameters_(*model_),
+      step_(options.config, *model_, parameters_, schedule_, options.communicator, options.buckets) {
+  model_->train();
+}
+
+void TrainingRun::restore(const RankCheckpoint& latest) {
+  const auto& checkpoint = latest.common.checkpoint;
+  load_model_tensors(*model_, checkpoint.model);
+  for (const auto& [name, tensor] : checkpoint.optimizer) {
+    for (const auto& entry : parameters_.entries()) {
+      if (name == "momentum." + entry.name) parameters_.view(step_.sgd().momentum_buffer(), entry).copy_(tensor);
+    }
+  }
+  // GradientStatistics of other shares of the batch are no good: the next step has new ones.
+  if (latest.same_ranks || !step_.injection().drawn_by_parts())
+    step_.injection().load_state(checkpoint.optimizer, parameters_);
+  if (auto* all_reduce = step_.all_reduce()) all_reduce->load_state(latest.own);
+  progress_ = Progress::from_json(checkpoint.state);
+  for (const auto& record : read_metrics(options_.out)) {
+    if (record.value("step", std::int64_t{0}) <= progress_.step) seconds_before_ = record.value("seconds", 0.0);
+  }
+}
+
+bool TrainingRun::stop_requested() { return step_.all_reduce() ? stop_agreed_ : options_.stop_requested(); }
+
+std::unique_ptr<RunningStatistics::Whole> TrainingRun::whole_statistics() {
+  auto* all_reduce = step_.all_reduce();
+  return all_reduce ? std::make_unique<RunningStatistics::Whole>(all_reduce->running()) : nullptr;
+}
+
+Outcome TrainingRun::run(const RunFiles& files) {
+  ProgressBar bar(schedule_.total_steps(), "training", options_.progress_bar);
+  if (progress_.step == 0) save_snapshot();
+  while (!finished()) {
+    const std::int64_t epoch = schedule_.epoch_of(progress_.step);
+    one_step(files.metrics);
+    save_snapshot();
+    bar.update(progress_.step,
+               fmt::format("epoch {}/{}  {:.0f} images/s", epoch + 1, schedule_.epochs(), images_per_second()));
+    if (progress_.step == schedule_.first_step(epoch) + schedule_.steps_per_epoch(epoch)) {
+      bar.clear();
+      end_epoch(epoch, files);
+    }
+    if (!finished() && stop_requested()) {
+      bar.clear();
+      if (files.metrics) files.metrics->flush_synced();
+      save(files.store, /*scheduled=*/false);
+      return Outcome::kInterrupted;
+    }
+  }
+  return Outcome::kFinished;
+}
+
+void TrainingRun::one_step(MetricsWriter* metrics) {
+  const auto begin = Clock::now();
+  const std::int64_t epoch = schedule_.epoch_of(progress_.step), batch = schedule_.batch(epoch);
+  if (order_epoch_ != epoch) {
+    order_ = split_.train.order(epoch);
+    order_epoch_ = epoch;
+  }
+  const std::int64_t steps = schedule_.steps_per_epoch(epoch), place = progress_.step - schedule_.first_step(epoch);
+  const std::int64_t every =
+      config_.train.log_every > 0 ? config_.train.log_every : std::max<std::int64_t>(1, steps / 10);
+  const bool logged = (progress_.step + 1) % every == 0;
+  auto* all_reduce = step_.all_reduce();
+  if (all_reduce) all_reduce->request_stop(options_.stop_requested());
+  step_.launch(progress_.step, split_.train, order_.narrow(0, place * batch, batch), logged);
+  ++progress_.step;
+  training_images_ += batch;
+  // A GPU goes on with the next step meanwhile, unless somebody wants to see something.
+  StepResult last;
+  if (logged || device_.is_cpu() || place + 1 == steps || (!all_reduce && options_.stop_requested()))
+    last = collect(metrics);
+  training_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  if (logged && metrics) log_step(last, *metrics);
+}
+
+StepResult TrainingRun::collect(MetricsWriter* metrics) {
+  std::vector<StepResult> results;
+  try {
+    results = step_.collect();
+  } catch (const Diverged& error) {
+    if (!metrics) throw;
+    // Of the step that failed, which no checkpoint holds: going on from one cuts the record.
+    metrics->write({{"kind", "diverged"},
+                    {"step", error.step() + 1},
+                    {"epoch", schedule_.epoch_of(error.step()) + 1},
+                    {"message", error.what()}});
+    metrics->flush_synced();
+    throw;
+  }
+  for (const auto& result : results) {
+    progress_.add(result);
+    stop_agreed_ = stop_agreed_ || result.stop;
+  }
+  return results.back();
+}
+
+double TrainingRun::images_per_second() const {
+  return training_seconds_ > 0 ? static_cast<double>(training_images_) / training_seconds_ : 0;
+}
+
+void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
+  const auto& context = result.context;
+  const double rate = context.lr / (1 - context.momentum);
+  nlohmann::ordered_json record = {
+      {"kind", "step"},
+      {"step", progress_.step},
+      {"epoch", schedule_.epoch_of(context.step) + 1},
+      {"train_loss", result.loss},
+      {"train_accuracy", static_cast<double>(result.correct) / static_cast<double>(context.batch)},
+      {"lr", context.lr},
+      {"batch", context.batch},
+      {"grad_norm", result.grad_norm},
+      {"noise_norm", result.noise_norm}};
+  if (result.fisher_trace) record["fisher_trace"] = *result.fisher_trace;
+  if (const auto scale = progress_.noise_scale(); scale && result.fisher_trace) record["noise_scale"] = *scale;
+  record["temperature"] = rate / static_cast<double>(context.batch);
+  record["noise_temperature"] = step_.injection().noise_temperature(context);
+  record["images_per_s"] = images_per_second();
+  record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
+  metrics.write(record);
+}
+
+nlohmann::ordered_json TrainingRun::evaluation(std::int64_t epoch, double& judged) {
+  nlohmann::ordered_json record = nlohmann::ordered_json::object();
+  const std::int64_t every = config_.train.eval_every;
+  if (!finished() && (every == 0 || (epoch + 1) % every != 0)) return record;
+  const auto whole = whole_statistics();
+  if (config_.train.eval_train == "every" || (config_.train.eval_train == "last" && finished())) {
+    const auto train = evaluate(*model_, split_.train, options_.communicator);
+    record["train_eval_loss"] = train.loss;
+    record["train_eval_accuracy"] = train.accuracy;
+  }
+  const auto test = evaluate(*model_, split_.test, options_.communicator);
+  record["test_loss"] = test.loss;
+  record["test_accuracy"] = test.accuracy;
+  judged = test.accuracy;
+  if (split_.validation) {
+    judged = evaluate(*model_, *split_.validation, options_.communicator).accuracy;
+    record["val_accuracy"] = judged;
+  }
+  return record;
+}
+
+void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
+  const double examples = static_cast<double>(progress_.epoch_examples);
+  nlohmann::ordered_json record = {{"kind", "epoch"},
+                                   {"step", progress_.step},
+                                   {"epoch", epoch + 1},
+                                   {"train_loss", progress_.epoch_loss / examples},
+                                   {"train_accuracy", static_cast<double>(progress_.epoch_correct) / examples}};
+  const double speed = images_per_second();
+  double judged = -1;  // never the best
+  record.update(evaluation(epoch, judged));
+  record["lr"] = schedule_.lr(progress_.step - 1);
+  record["batch"] = schedule_.batch(epoch);
+  record["images_per_s"] = speed;
+  record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
+  if (files.metrics) {
+    files.metrics->write(record);
+    files.metrics->flush_synced();
+  }
+  options_.say(epoch_line(record, schedule_.epochs()));
+  progress_.start_epoch();
+  training_seconds_ = 0;
+  training_images_ = 0;
+  if (!finished() && (epoch + 1) % config_.train.checkpoint_every != 0) return;
+  if (judged > progress_.best_accuracy) {
+    progress_.best_accuracy = judged;
+    progress_.best_step = progress_.step;
+  }
+  save(files.store, /*scheduled=*/true);
+}
+
+void TrainingRun::save(CheckpointStore* store, bool scheduled) {
+  Checkpoint checkpoint;
+  checkpoint.state = progress_.to_json();
+  std::vector<NamedTensor> of_ranks;
+  if (auto* all_reduce = step_.all_reduce()) {
+    of_ranks = gather_rank_states(all_reduce->communicator(), all_reduce->state());
+    checkpoint.state["ranks"] = all_reduce->communicator().size();
+  }
+  const auto whole = whole_statistics();
+  if (!store) return;
+  checkpoint.model = model_tensors(*model_);
+  for (const auto& entry : parameters_.entries()) {
+    checkpoint.optimizer.emplace_back("momentum." + entry.name, parameters_.view(step_.sgd().momentum_buffer(), entry));
+  }
+  if (!step_.all_reduce() || !step_.injection().drawn_by_parts()) {
+    for (auto& item : step_.injection().state()) checkpoint.optimizer.push_back(std::move(item));
+  }
+  checkpoint.optimizer.insert(checkpoint.optimizer.end(), of_ranks.begin(), of_ranks.end());
+  store->save(checkpoint, progress_.step, scheduled, progress_.best_step);
+}
+
+void TrainingRun::save_snapshot() {
+  const std::int64_t every = config_.train.snapshot_every;
+  if (every == 0 || progress_.step % every != 0) return;
+  const auto whole = whole_statistics();
+  if (options_.communicator && options_.communicator->rank() != 0) return;
+  const RunFolder folder{options_.out};
+  create_folders(folder.snapshots());
+  write_safetensors(folder.snapshot(progress_.step), {model_tensors(*model_), {}});
+}
+
+std::string TrainingRun::summary() const {
+  const std::int64_t batch = schedule_.batch(0), dropped = split_.train.size() % batch;
+  return fmt::format("{} on {}, regime {}, seed {}: {} parameters, {} epochs of {} steps of {} images, rate {:g}{}",
+                     config_.model, config_.data.name, config_.regime, config_.seed, parameters_.count(),
+                     schedule_.epochs(), schedule_.steps_per_epoch(0), batch, schedule_.base_lr(0),
+                     dropped > 0 ? fmt::format(" (the last {} of {} images of an epoch's order are dropped)", dropped,
+                                               split_.train.size())
+                                 : "");
+}
+
+}  // namespace covnoise

@@ -1,0 +1,67 @@
+#pragma once
+#include "covnoise/core/internal/progress.h"
+#include "covnoise/ops/device.h"
+#include "covnoise/train/internal/checkpoint.h"
+#include "covnoise/train/internal/metrics.h"
+#include "covnoise/train/internal/run_folder.h"
+#include "covnoise/train/trainer.h"
+#include "train/loop/run_progress.h"
+#include "train/loop/training_step.h"
+#include "train/ranks/rank_states.h"
+
+#include <chrono>
+
+namespace covnoise {
+
+/// Where a run writes: rank 0 of several alone has them.
+struct RunFiles {
+  CheckpointStore* store = nullptr;
+  MetricsWriter* metrics = nullptr;
+};
+
+/// The training loop of one run's folder.
+class TrainingRun {
+ public:
+  TrainingRun(const TrainOptions& options, const DataSource& source);
+
+  /// Goes on from a checkpoint of this run.
+  void restore(const RankCheckpoint& latest);
+  bool finished() const { return progress_.step == schedule_.total_steps(); }
+  Outcome run(const RunFiles& files);
+  std::string summary() const;  ///< a line for people
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void one_step(MetricsWriter* metrics);
+  StepResult collect(MetricsWriter* metrics);  ///< of the steps launched; gives the last
+  bool stop_requested();                       ///< the same on all ranks
+  void end_epoch(std::int64_t epoch, const RunFiles& files);
+  /// As it stands in an epoch's record; nothing, and `judged` as it was, where the epoch is not evaluated.
+  nlohmann::ordered_json evaluation(std::int64_t epoch, double& judged);
+  void log_step(const StepResult& result, MetricsWriter& metrics);
+  void save(CheckpointStore* store, bool scheduled);
+  void save_snapshot();
+  /// For evaluation and saving: the running statistics of all ranks.
+  std::unique_ptr<RunningStatistics::Whole> whole_statistics();
+  double images_per_second() const;
+
+  const TrainOptions& options_;
+  const Config& config_;
+  at::Device device_;
+  DeviceStream stream_;
+  Split split_;
+  Schedule schedule_;
+  std::shared_ptr<Model> model_;
+  FlatParameters parameters_;
+  TrainingStep step_;
+  Progress progress_;
+  bool stop_agreed_ = false;  // by several ranks
+  at::Tensor order_;          // of order_epoch_
+  std::int64_t order_epoch_ = -1;
+  double training_seconds_ = 0;  // of the current epoch in this process, without evaluation
+  std::int64_t training_images_ = 0;
+  double seconds_before_ = 0;
+  Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace covnoise

@@ -1,0 +1,203 @@
+#include "train/ranks/gradient_all_reduce.h"
+
+#include <ATen/ATen.h>
+
+namespace covnoise {
+namespace {
+
+// The elements of the message before the gradient, which two unused ones let start at a multiple of 32 bytes.
+enum Number : std::int64_t { kLoss, kCorrect, kTrace, kAdded, kNoise, kStop, kNumbers = 8 };
+
+void add_squares(at::Tensor& sum, const at::Tensor& values) {
+  if (values.defined()) sum.add_(values.dot(values));
+}
+
+/// Whether what the backward pass of the losses gave is all there is to a layer's gradient and noise.
+bool final_by_layers(const Needs& needs) {
+  return needs.extra == ExtraBackward::kNone && needs.labels == Labels::kData;
+}
+
+/// A part of the parameters' statistics, which are complete.
+GradientStatistics part_of(const GradientStatistics& whole, const FlatParameters& part) {
+  GradientStatistics result = whole;
+  result.parameters = &part;
+  result.gradient = part.part_of(whole.gradient);
+  result.diagonal = part.part_of(whole.diagonal);
+  result.draw = part.part_of(whole.draw);
+  result.factors.clear();
+  const std::size_t first = part.first_entry();
+  for (auto layer : whole.factors) {
+    if (layer.weight < first || layer.weight >= first + part.entries().size()) continue;
+    layer.weight -= first;
+    if (layer.bias >= 0) layer.bias -= static_cast<std::int64_t>(first);
+    result.factors.push_back(layer);
+  }
+  return result;
+}
+
+}  // namespace
+
+GradientAllReduce::GradientAllReduce(Communicator& communicator, const Config& config, Model& model,
+                                     FlatParameters& parameters, Injection& injection, const BucketOptions& buckets)
+    : communicator_(communicator),
+      parameters_(parameters),
+      injection_(injection),
+      sharding_(config, injection.structure_needs()),
+      running_(model, communicator),
+      separate_(config.train.clip_norm > 0 && injection.drawn_by_parts()) {
+  const auto options = parameters.values().options();
+  nothing_.numbers = at::zeros({4}, options.dtype(at::kDouble));
+  message_ = at::zeros({kNumbers + parameters.size()}, options);
+  added_squares_ = at::zeros({}, options.dtype(at::kDouble));
+  noise_squares_ = at::zeros({}, options.dtype(at::kDouble));
+  const bool one = separate_ || !final_by_layers(injection.structure_needs());
+  for (auto& part : cut_in_buckets(parameters, {one ? 1 : buckets.most, buckets.least_bytes})) {
+    bucket_of_.insert(bucket_of_.end(), part.entries().size(), buckets_.size());
+    buckets_.push_back({std::move(part), {injection.placement(), config.train.momentum, config.train.nesterov}, 0});
+  }
+  if (buckets_.size() > 1) {
+    hooks_ = std::make_unique<GradientReadyHooks>(model, [this](std::size_t parameter) { parameter_done(parameter); });
+  }
+  sharding_.shard(config.train.batch, communicator.rank(), communicator.size());  // refuses what cannot be shared out
+  for (const auto& change : config.train.batch_schedule) sharding_.active(change.batch, communicator.size());
+  communicator_.broadcast(parameters_.values(), 0);
+  running_.part();
+}
+
+Shard GradientAllReduce::begin(const StepContext& context) {
+  context_ = context;
+  shard_ = sharding_.shard(context.batch, communicator_.rank(), communicator_.size());
+  const torch::NoGradGuard no_grad;
+  running_.before(shard_);
+  pass_ = nullptr;
+  unsent_ = buckets_.size();
+  added_squares_.zero_();
+  noise_squares_.zero_();
+  return shard_;
+}
+
+void GradientAllReduce::expect_last(GradientPass& pass, const BatchPasses::AddHostCallback& add_host_callback) {
+  if (!hooks_) return;
+  pass_ = &pass;
+  add_host_callback_ = add_host_callback;
+  unfinished_ = buckets_.size();
+  for (auto& bucket : buckets_) bucket.missing = bucket.parameters.entries().size();
+}
+
+/// The first bucket waits for the numbers.
+void GradientAllReduce::parameter_done(std::size_t parameter) {
+  if (!pass_) return;
+  --buckets_[bucket_of_[parameter]].missing;
+  while (unfinished_ > 1 && buckets_[unfinished_ - 1].missing == 0) {
+    const std::size_t index = --unfinished_;
+    add_host_callback_([this, index, part = pass_->finish_part(buckets_[index].parameters)] { send(index, part); });
+  }
+}
+
+at::Tensor GradientAllReduce::message_of(std::size_t bucket) const {
+  const auto& parameters = buckets_[bucket].parameters;
+  const std::int64_t before = bucket == 0 ? std::int64_t{kNumbers} : 0;
+  return message_.narrow(0, kNumbers + parameters.first_element() - before, before + parameters.size());
+}
+
+/// This rank's part of the noise; undefined where there is none.
+at::Tensor GradientAllReduce::own_noise(const GradientStatistics& statistics) {
+  StepContext context = context_;
+  context.part = static_cast<std::uint32_t>(communicator_.rank());
+  context.share = shard_.share();
+  if (shard_.count == 0 && injection_.scale(context) != 0) return {};
+  return injection_.draw(statistics, context).tensor();
+}
+
+/// The next bucket, from the last to the first on all ranks.
+void GradientAllReduce::send(std::size_t index, const GradientStatistics& statistics) {
+  const torch::NoGradGuard no_grad;
+  auto& bucket = buckets_[index];
+  noise_ = injection_.drawn_by_parts() ? own_noise(statistics) : at::Tensor();
+  const auto added = separate_ ? at::Tensor() : bucket.differenced.next(noise_);
+  auto vector = message_.narrow(0, kNumbers + bucket.parameters.first_element(), bucket.parameters.size());
+  at::mul_out(vector, bucket.parameters.gradient(), at::scalar_tensor(shard_.share(), at::kDouble));
+  if (added.defined()) vector.add_(added);
+  add_squares(added_squares_, added);
+  add_squares(noise_squares_, noise_);
+  unsent_ = index;
+  if (index > 0) communicator_.start_all_reduce(message_of(index));
+}
+
+void GradientAllReduce::write_numbers(const at::Tensor& numbers) {
+  const auto stop = at::full_like(added_squares_, stop_ ? 1 : 0);
+  message_.narrow(0, 0, kStop + 1)
+      .copy_(at::stack({numbers[0], numbers[1], numbers[3] * shard_.share(), added_squares_, noise_squares_, stop}));
+}
+
+/// Drawn from what is the same on every rank, bit for bit: a diagonal stands in that has the whole batch's trace.
+StepNoise GradientAllReduce::common_noise(const at::Tensor& trace) {
+  GradientStatistics whole;
+  whole.parameters = &parameters_;
+  whole.examples = context_.batch;
+  whole.gradient = parameters_.gradient();
+  if (injection_.needs(context_).squares != Squares::kNone) {
+    if (!trace_.defined()) trace_ = parameters_.zeros();
+    trace_.narrow(0, 0, 1).copy_(trace);
+    whole.diagonal = trace_;
+  }
+  return injection_.draw(whole, context_);
+}
+
+StepNoise GradientAllReduce::combine(const GradientStatistics& statistics, at::Tensor& numbers,
+                                     at::Tensor& noise_norm) {
+  running_.after(shard_);
+  pass_ = nullptr;
+  while (unsent_ > 0) send(unsent_ - 1, part_of(statistics, buckets_[unsent_ - 1].parameters));
+  write_numbers(numbers);
+  communicator_.start_all_reduce(message_of(0));
+  communicator_.finish();
+  parameters_.gradient().copy_(message_.narrow(0, kNumbers, parameters_.size()));
+  const auto sums = message_.narrow(0, 0, kNumbers).to(at::kDouble);
+  const auto square = parameters_.gradient().norm().to(at::kDouble).square();
+  numbers =
+      at::stack({sums[kLoss], sums[kCorrect], (square - sums[kAdded]).clamp_min(0).sqrt(), sums[kTrace], sums[kStop]});
+  if (!injection_.drawn_by_parts()) return common_noise(sums.narrow(0, kTrace, 1));
+  noise_norm = sums[kNoise].sqrt();
+  StepNoise result;
+  if (!separate_ || injection_.scale(context_) == 0) return result;
+  result.values = noise_.defined() ? noise_ : parameters_.zeros();
+  communicator_.all_reduce(result.values);
+  return result;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> GradientAllReduce::state() const {
+  std::vector<std::pair<std::string, at::Tensor>> state;
+  if (injection_.drawn_by_parts()) state = injection_.state();
+  for (const auto& [parameters, differenced, missing] : buckets_) {
+    if (!differenced.last().defined()) continue;
+    for (const auto& entry : parameters.entries())
+      state.emplace_back("noise.last." + entry.name, parameters.view(differenced.last(), entry));
+  }
+  if (buckets_[0].differenced.last().defined())
+    state.emplace_back("noise.quiet", at::full({1}, buckets_[0].differenced.quiet(), at::kLong));
+  if (const auto running = running_.own_part(); running.numel() > 0) state.emplace_back("running", running);
+  return state;
+}
+
+void GradientAllReduce::load_state(const std::vector<std::pair<std::string, at::Tensor>>& state) {
+  at::Tensor last, running;
+  std::int64_t quiet = 0;
+  for (const auto& [name, tensor] : state) {
+    if (name == "running") running = tensor;
+    if (name == "noise.quiet") quiet = tensor.item<std::int64_t>();
+    for (const auto& entry : parameters_.entries()) {
+      if (name != "noise.last." + entry.name) continue;
+      if (!last.defined()) last = parameters_.zeros();
+      parameters_.view(last, entry).copy_(tensor);
+    }
+  }
+  for (auto& bucket : buckets_) {
+    if (injection_.drawn_by_parts()) injection_.load_state(state, bucket.parameters);
+    bucket.differenced.restore(bucket.parameters.part_of(last), quiet);
+  }
+  if (running.defined()) running_.set_own_part(running);
+  if (!running.defined()) running_.part();
+}
+
+}  // namespace covnoise

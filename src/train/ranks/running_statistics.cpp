@@ -1,0 +1,66 @@
+#include "train/ranks/running_statistics.h"
+
+#include "covnoise/nn/batch_norm.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace covnoise {
+
+RunningStatistics::RunningStatistics(torch::nn::Module& model, Communicator& communicator)
+    : communicator_(communicator) {
+  model.apply([this](torch::nn::Module& part) {
+    const auto* layer = dynamic_cast<GhostBatchNorm2dImpl*>(&part);
+    if (!layer) return;
+    layers_.push_back({1 - layer->momentum(), layer->ghost_batch()});
+    buffers_.push_back(layer->running_mean);
+    buffers_.push_back(layer->running_var);
+  });
+}
+
+/// What the ghost batches of `examples` examples leave of the statistics before them.
+void RunningStatistics::decay(std::int64_t examples, std::int64_t batch) {
+  if (examples == 0 || buffers_.empty()) return;
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Scalar> factors;
+  for (const auto& layer : layers_) {
+    const std::int64_t ghost = layer.ghost_batch > 0 ? std::min(layer.ghost_batch, batch) : batch;
+    const std::int64_t updates = examples / ghost;
+    factors.insert(factors.end(), 2, std::pow(layer.keep, static_cast<double>(updates)));
+  }
+  at::_foreach_mul_(buffers_, factors);
+}
+
+void RunningStatistics::before(const Shard& shard) { decay(shard.first, shard.batch); }
+void RunningStatistics::after(const Shard& shard) { decay(shard.after(), shard.batch); }
+
+at::Tensor RunningStatistics::own_part() const {
+  const torch::NoGradGuard no_grad;
+  return buffers_.empty() ? at::empty({0}) : at::cat(buffers_);
+}
+
+void RunningStatistics::set_own_part(const at::Tensor& row) {
+  const torch::NoGradGuard no_grad;
+  std::int64_t place = 0;
+  for (auto& buffer : buffers_) {
+    buffer.copy_(row.narrow(0, place, buffer.numel()));
+    place += buffer.numel();
+  }
+}
+
+void RunningStatistics::part() {
+  if (communicator_.rank() != 0) set_own_part(at::zeros_like(own_part()));
+}
+
+RunningStatistics::Whole::Whole(RunningStatistics& statistics) : statistics_(statistics), part_(statistics.own_part()) {
+  if (part_.numel() == 0) return;
+  auto whole = part_.clone();
+  statistics_.communicator_.all_reduce(whole);
+  statistics_.set_own_part(whole);
+}
+
+RunningStatistics::Whole::~Whole() { statistics_.set_own_part(part_); }
+
+}  // namespace covnoise

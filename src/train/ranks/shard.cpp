@@ -1,0 +1,45 @@
+#include "train/ranks/shard.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/nn/model_zoo.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace covnoise {
+
+Sharding::Sharding(const Config& config, const Needs& needs)
+    : batch_statistics_(model_info(config.model).batch_statistics),
+      compares_(needs.squares == Squares::kGhost),
+      ghost_batch_(config.train.ghost_batch),
+      small_batch_(config.noise.small_batch) {}
+
+/// Examples that stay together.
+std::int64_t Sharding::unit(std::int64_t batch) const {
+  std::int64_t together = 1;
+  if (batch_statistics_) together = ghost_batch_ > 0 ? std::min(ghost_batch_, batch) : batch;
+  if (compares_ && batch > small_batch_) together = std::lcm(together, small_batch_);
+  require(batch % together == 0,
+          fmt::format("a batch of {} examples is no whole number of parts of {} (train.ghost_batch "
+                      "= {}, noise.small_batch = {}), which ranks cannot break up",
+                      batch, together, ghost_batch_, small_batch_));
+  return together;
+}
+
+std::int64_t Sharding::active(std::int64_t batch, int ranks) const {
+  const std::int64_t size = unit(batch), units = batch / size;
+  const std::int64_t least = compares_ && batch > small_batch_ ? (size >= 2 * small_batch_ ? 1 : 2) : 1;
+  return std::clamp<std::int64_t>(units / least, 1, ranks);
+}
+
+Shard Sharding::shard(std::int64_t batch, int rank, int ranks) const {
+  const std::int64_t size = unit(batch), units = batch / size, takers = active(batch, ranks);
+  if (rank >= takers) return {batch, 0, batch};
+  const std::int64_t each = units / takers, more = units % takers;  // the first `more` take one more
+  const std::int64_t first = rank * each + std::min<std::int64_t>(rank, more);
+  return {first * size, (each + (rank < more ? 1 : 0)) * size, batch};
+}
+
+}  // namespace covnoise

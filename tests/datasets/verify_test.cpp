@@ -1,0 +1,57 @@
+#include "datasets/sets.h"
+#include "support/temporary_folder.h"
+
+#include <gmock/gmock.h>
+
+namespace covnoise::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Verify : public ::testing::Test {
+ protected:
+  std::vector<FileReport> reports() { return verify_files(tiny_.set(), {folder_.path()}); }
+  TemporaryFolder folder_;
+  const TinyIdx tiny_;
+};
+
+TEST_F(Verify, PassesGoodFiles) {
+  tiny_.write_packed(folder_.path());
+  tiny_.write_plain(folder_ / "Tiny/raw");
+  for (const char* below : {"", "Tiny/raw"}) {
+    const auto found = verify_files(tiny_.set(), {folder_ / below});
+    ASSERT_EQ(found.size(), 4U);
+    for (const FileReport& report : found) EXPECT_EQ(report.problem, "") << report.file;
+  }
+}
+
+TEST_F(Verify, FindsAFlippedBit) {
+  tiny_.write_plain(folder_.path());
+  std::string bytes = tiny_.files[0].second;
+  bytes.back() ^= 1;
+  write_bytes(folder_ / "train-images", bytes);
+  EXPECT_THAT(reports()[0].problem, AllOf(HasSubstr("train-images: MD5 is " + md5_text(bytes)),
+                                          HasSubstr("expected " + md5_text(tiny_.files[0].second))));
+  EXPECT_EQ(reports()[1].problem, "");
+}
+
+TEST_F(Verify, FindsWhatCannotBeRead) {
+  tiny_.write_plain(folder_.path());
+  write_bytes(folder_ / "test-labels", idx_labels({2, 3}));
+  write_bytes(folder_ / "test-images", idx_images(2, 3, 2));
+  EXPECT_THAT(reports()[2].problem, HasSubstr("test-images: images of 1x3x2"));
+  EXPECT_THAT(reports()[3].problem, HasSubstr("test-labels: byte 9: label 3"));
+}
+
+TEST_F(Verify, ChecksCifarFiles) {
+  const TinyArchive tiny;
+  write_bytes(folder_ / "tiny-bin/train.bin", tiny.train);
+  write_bytes(folder_ / "tiny-bin/test.bin", tiny.test.substr(1));
+  const auto found = verify_files(tiny.set(), {folder_.path()});
+  EXPECT_EQ(found[0].problem, "");
+  EXPECT_THAT(found[1].problem, HasSubstr("test.bin: 3072 bytes is not a whole number of records"));
+}
+
+}  // namespace
+}  // namespace covnoise::testing

@@ -1,0 +1,333 @@
+#include "covnoise/experiment/internal/paper.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/core/internal/file.h"
+#include "covnoise/plot/figure.h"
+#include "covnoise/train/internal/run_folder.h"
+#include "experiment/paper/result.h"
+#include "support/temporary_folder.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <map>
+
+namespace covnoise::paper {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class PaperTest : public ::testing::Test {
+ protected:
+  Options options(bool quick) {
+    Options options;
+    options.runner.out = folder_.path() / "paper";
+    options.runner.program = COVNOISE_PROGRAM;
+    options.runner.jobs = 2;
+    options.quick = quick;
+    if (quick) {
+      options.scale = 0.125;
+      options.seeds = {0};
+    }
+    return options;
+  }
+  fs::path results() { return folder_.path() / "paper" / "results"; }
+  Json json(const std::string& item) { return Json::parse(read_file(results() / item / (item + ".json"))); }
+
+  /// A run as the trainer would have left it, without its checkpoints.
+  void pretend(const RunSpec& spec, std::int64_t epochs, double train, double test, const std::string& more = "") {
+    const RunFolder run{folder_.path() / "paper" / "runs" / spec.name};
+    create_folders(run.root);
+    write_file_synced(run.config(), to_toml(spec.config));
+    write_file_synced(run.metrics(), fmt::format(R"({{"kind":"epoch","step":1,"epoch":{},"train_eval_accuracy":{},)"
+                                                 R"("test_accuracy":{}}})"
+                                                 "\n{}",
+                                                 epochs, train, test, more));
+  }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(PaperTest, AnUnknownNameListsTheKnown) {
+  const auto expect = [&](const std::string& item, const Options& o, const std::string& known) {
+    try {
+      planned_runs(item, o);
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(known));
+    }
+  };
+  expect("table4", options(false), "fig5b");
+  auto rows = options(false), regimes = options(false);
+  rows.rows = {"cifar10-resnet4"};
+  expect("table2", rows, "did you mean cifar10-resnet44");
+  regimes.regimes = {"lb-kfak"};
+  expect("table3", regimes, "did you mean lb-kfac");
+}
+
+TEST_F(PaperTest, ThePlanOfTable2HasEveryCellAndSeed) {
+  auto o = options(false);
+  EXPECT_EQ(planned_runs("table2", o).size(), 3u * (9 * 5 + 1));  // lb-full: in one row alone
+  o.seeds = {7};
+  o.rows = {"cifar10-resnet44"};
+  o.regimes = {"sb", "lb-full"};
+  o.set = {"train.momentum=0.5"};
+  const auto runs = planned_runs("table2", o);
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[1].name, "cifar10-resnet44/lb-full-s7");
+  EXPECT_EQ(runs[1].config.seed, 7u);
+  EXPECT_EQ(runs[1].config.train.momentum, 0.5);
+  EXPECT_THAT(plan_table("table2", o), HasSubstr("not run"));
+  EXPECT_FALSE(fs::exists(o.runner.out));  // a plan leaves nothing
+}
+
+/// Figures share the runs of table 2.
+TEST_F(PaperTest, FiguresUseTheRunsOfTable2) {
+  std::map<std::string, Config> table;
+  for (const auto& run : planned_runs("table2", options(false))) table[run.name] = run.config;
+  for (const char* figure : {"fig2", "fig5a", "fig5b"}) {
+    for (const auto& run : planned_runs(figure, options(false))) {
+      ASSERT_EQ(table.count(run.name), 1u) << run.name;
+      EXPECT_TRUE(difference(table[run.name], run.config).empty());
+    }
+  }
+}
+
+TEST_F(PaperTest, Figure3IsOneConstantRateWithNoiseThatNeverStops) {
+  for (const auto& run : planned_runs("fig3", options(false))) {
+    EXPECT_EQ(run.config.train.lr, 0.1);
+    EXPECT_EQ(run.config.train.schedule, "constant");
+    EXPECT_EQ(run.config.noise.stop_after, 1);
+    EXPECT_GE(run.config.train.epochs * (50000 / run.config.train.batch), 8000) << run.name;
+  }
+}
+
+TEST_F(PaperTest, Figure3SaysWhatTheSeedsDo) {
+  auto o = options(false);
+  o.train = false;
+  o.seeds = {0, 1};
+  const auto runs = planned_runs("fig3", o);  // sb, lb, ... of seed 0, then of seed 1
+  const auto step = [](double accuracy) {
+    return fmt::format(R"({{"kind":"step","step":8000,"train_accuracy":{}}})"
+                       "\n",
+                       accuracy);
+  };
+  pretend(runs[0], 21, 0.9, 0.9, step(0.9));
+  pretend(runs[5], 21, 0.9, 0.9, step(0.8));
+  reproduce("fig3", o);
+  const auto rows = json("fig3")["tables"][0]["rows"];
+  EXPECT_EQ(rows[0].get<std::vector<std::string>>(),
+            (std::vector<std::string>{"sb", "2", "-", "-", "-", "15.00 +- 7.07", ""}));
+  EXPECT_EQ(rows[1][6], "not run");
+  const auto curves = read_file(results() / "fig3" / "fig3.csv");
+  remove_tree(folder_.path() / "paper" / "runs");
+  reproduce("fig3", o);  // from what is kept of the runs
+  EXPECT_EQ(json("fig3")["tables"][0]["rows"].dump(), rows.dump());
+  EXPECT_EQ(read_file(results() / "fig3" / "fig3.csv"), curves);
+  pretend(runs[1], 21, 0.9, 0.9, step(0.7));
+  reproduce("fig3", o);  // another regime, trained later, takes its place beside them
+  EXPECT_EQ(json("fig3")["tables"][0]["rows"][0].dump(), rows[0].dump());
+  EXPECT_EQ(json("fig3")["tables"][0]["rows"][1][5], "30.00");
+  for (const auto& run : runs) fs::remove(results() / "runs" / run.name / "training-error.json");
+  remove_tree(folder_.path() / "paper" / "runs");
+  EXPECT_THAT(reproduce("fig3", o).table, HasSubstr("stays as it is"));  // no curve is left
+  EXPECT_EQ(json("fig3")["tables"][0]["rows"][0].dump(), rows[0].dump());
+}
+
+/// Mean and spread over the seeds that are there, the paper's number beside it, and what is missing.
+TEST_F(PaperTest, TablesSayWhatIsThereAndWhatIsNot) {
+  auto o = options(false);
+  o.train = false;
+  o.seeds = {0, 1};
+  const auto runs = planned_runs("table2", o);  // seed 0: mlp's sb, lb, lb-trace, ...
+  pretend(runs[0], 50, 0.99, 0.97);
+  pretend(planned_runs("table2",
+                       [&] {
+                         auto p = o;
+                         p.seeds = {5};
+                         return p;
+                       }())[0],
+          50, 0.99, 0.98);
+  pretend(runs[1], 20, 0.9, 0.9);
+  pretend(runs[2], 3, 0.9, 0.9,
+          R"({"kind":"diverged","step":9,"message":"nan"})"
+          "\n");
+  pretend(runs[3], 50, 0.99, 0.98);
+  reproduce("table2", o);
+  const auto rows = json("table2")["tables"][0]["rows"];
+  EXPECT_EQ(rows[0].get<std::vector<std::string>>(),
+            (std::vector<std::string>{"MNIST, MLP", "sb", "97.50 +- 0.71", "98.10", "2", "99.00 +- 0.00",
+                                      "1.50 +- 0.71", "seed 1 not run"}));
+  EXPECT_EQ(rows[1][7], "seed 0 20 of 50 epochs, seed 1 not run");
+  EXPECT_EQ(rows[1][2], "-");
+  EXPECT_EQ(rows[2][7], "seed 0 diverged, seed 1 not run");
+  EXPECT_EQ(rows[3][7], "seed 1 not run");
+  EXPECT_EQ(rows[4][7], "not run");
+  EXPECT_EQ(rows.size(), 46u);
+  const auto differences = json("table2")["tables"][1];
+  EXPECT_EQ(differences["header"][1], "lb-diag - lb");
+  EXPECT_EQ(differences["rows"][0][1], "- (paper +0.15)");
+  EXPECT_EQ(differences["rows"][0][2], "+0.50 (paper +0.00)") << "lb-diag has one seed, so there is no spread";
+  EXPECT_TRUE(fs::exists(results() / "runs/mnist-mlp/sb-s5/config.toml"));
+  EXPECT_FALSE(fs::exists(results() / "runs/mnist-mlp/sb-s1"));
+}
+
+TEST(PaperTable, KeepsItsBarsInMarkdown) {
+  const Table table{"", {"|F|"}, {{"1"}}};
+  EXPECT_EQ(table.to_markdown(), "| \\|F\\| |\n| --- |\n| 1 |\n");
+  EXPECT_EQ(table.to_text(), "|F|\n1\n");
+}
+
+TEST_F(PaperTest, ARunOfAnotherConfigurationDoesNotCount) {
+  auto o = options(false);
+  o.train = false;
+  o.seeds = {0};
+  auto spec = planned_runs("table2", o)[0];
+  spec.config.train.lr = 1;
+  pretend(spec, 50, 0.99, 0.97);
+  reproduce("table2", o);
+  EXPECT_EQ(json("table2")["tables"][0]["rows"][0][7], "seed 0 of another configuration");
+}
+
+/// What results/ keeps is enough for the table, but not for what looks into a network that nobody looked into.
+TEST_F(PaperTest, RecordsStandInForRunsThatAreGone) {
+  auto o = options(false);
+  o.train = false;
+  o.rows = {"cifar10-resnet44"};
+  o.seeds = {0};
+  for (const auto& spec : planned_runs("table2", o)) pretend(spec, 200, 0.999, 0.93);
+  reproduce("table2", o);
+  const auto before = json("table2").at("tables").dump(2);
+  remove_tree(folder_.path() / "paper" / "runs");
+  EXPECT_THAT(plan_table("table2", o), HasSubstr("not run"));
+  reproduce("table2", o);
+  EXPECT_EQ(json("table2").at("tables").dump(2), before);
+  EXPECT_TRUE(fs::exists(results() / "runs" / "cifar10-resnet44" / "lb-s0" / "metrics.jsonl"));
+  auto other_row = o;
+  other_row.train = true;
+  other_row.rows = {"mnist-mlp"};
+  other_row.runner.program = "/bin/false";
+  EXPECT_FALSE(reproduce("table2", other_row).failures.empty());
+  EXPECT_EQ(json("table2").at("tables").dump(2), before) << "training another row keeps this one";
+  EXPECT_THAT(reproduce("fig2", o).table, HasSubstr("Nothing to show yet"));
+  const auto kept = results() / "fig2" / "fig2.json";
+  write_file_synced(kept, "{}");
+  EXPECT_THAT(reproduce("fig2", o).table, HasSubstr("stays as it is"));
+  EXPECT_EQ(read_file(kept), "{}");
+}
+
+TEST_F(PaperTest, SettingsAreNamedWhereThereAreRuns) {
+  auto o = options(false);
+  o.train = false;
+  o.set = {"train.precision=bf16"};
+  EXPECT_THAT(reproduce("table3", o).table, HasSubstr("Settings on top of the recipes: train.precision=bf16."));
+  EXPECT_THAT(reproduce("fig1", o).table, Not(HasSubstr("Settings")));
+  EXPECT_TRUE(json("fig1").at("settings").empty());
+}
+
+TEST_F(PaperTest, QuickResultsDoNotReplaceFullOnes) {
+  auto o = options(false);
+  o.train = false;
+  reproduce("table3", o);
+  auto quick = options(true);
+  quick.train = false;
+  EXPECT_THROW(reproduce("table3", quick), Error);
+}
+
+/// Interrupted at many moments: what has finished is never started again (software.json is written at every start).
+TEST_F(PaperTest, AnInterruptedItemRepeatsNoFinishedRun) {
+  auto o = options(true);
+  o.rows = {"quick-glyphs-mlp"};
+  o.regimes = {"sb", "lb", "lb-diag"};
+  const auto specs = planned_runs("table2", o);
+  std::map<std::string, fs::file_time_type> finished;
+  int interruptions = 0;
+  for (int polls = 12;; polls += 9) {
+    int asked = 0;
+    o.runner.stop_signal = [&] { return ++asked > polls ? SIGINT : 0; };
+    try {
+      reproduce("table2", o);
+      break;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), 130) << error.what();
+      ++interruptions;
+    }
+    for (const auto& spec : specs) {
+      const fs::path run = o.runner.out / "runs" / spec.name;
+      if (!fs::exists(RunFolder{run}.metrics()) || summarize_run(run).epoch < spec.config.train.epochs) continue;
+      finished.emplace(spec.name, fs::last_write_time(run / "software.json"));
+    }
+  }
+  EXPECT_GT(interruptions, 0);
+  for (const auto& [name, time] : finished)
+    EXPECT_EQ(fs::last_write_time(o.runner.out / "runs" / name / "software.json"), time) << name;
+  o.runner.stop_signal = [] { return 0; };
+  o.runner.program = "/bin/false";  // would fail, were it started
+  reproduce("table2", o);
+  EXPECT_EQ(json("table2")["tables"][0]["rows"][0][4], "1");
+}
+
+/// What an interrupted figure 5a has found is not computed again; what is missing is.
+TEST_F(PaperTest, Figure5aGoesOnWhereItWas) {
+  auto o = options(true);
+  o.rows = {find_item("fig5a", true).rows.front().recipe};
+  reproduce("fig5a", o);
+  const auto rows = json("fig5a")["tables"][0]["rows"];
+  ASSERT_GE(rows.size(), 2u);
+  const auto path = o.runner.out / "runs" / planned_runs("fig5a", o)[0].name / "frobenius-norms.json";
+  auto kept = kept_json(path);
+  auto& points = kept["points"];
+  points[0]["full_unbiased"]["value"] = 123;
+  points.erase(points.size() - 1);
+  write_file_synced(path, kept.dump());
+  reproduce("fig5a", o);
+  const auto again = json("fig5a")["tables"][0]["rows"];
+  EXPECT_THAT(again[0][1].get<std::string>(), HasSubstr("123 +- "));
+  EXPECT_EQ(again.back().dump(), rows.back().dump());
+  kept["of"]["seed"] = 7;  // found for another question
+  write_file_synced(path, kept.dump());
+  reproduce("fig5a", o);
+  EXPECT_EQ(json("fig5a")["tables"][0]["rows"].dump(), rows.dump());
+}
+
+/// Every item from nothing, a small one: numbers, figure, configuration and versions of each run; and the same again
+/// from what is kept of the runs.
+class PaperItems : public PaperTest, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(PaperItems, IsMadeFromNothing) {
+  const std::string item = GetParam();
+  auto o = options(true);
+  const auto& rows = find_item(item, true).rows;
+  if (!rows.empty()) o.rows = {rows.front().recipe};
+  const auto outcome = reproduce(item, o);
+  EXPECT_THAT(outcome.table, HasSubstr("The paper: "));
+  for (const char* type : {".json", ".csv", ".svg", ".png"}) {
+    if (std::string(type) == ".png" && !plot::png_available()) continue;
+    EXPECT_GT(fs::file_size(results() / item / (item + type)), 100u) << type;
+  }
+  for (const auto& spec : planned_runs(item, o)) {
+    for (const char* file : {"config.toml", "metrics.jsonl", "software.json"})
+      EXPECT_GT(fs::file_size(results() / "runs" / spec.name / file), 50u);
+  }
+  EXPECT_FALSE(json(item)["tables"][0]["rows"].empty());
+  if (rows.empty()) return;
+  const auto content = [&] {
+    return read_file(results() / item / (item + ".csv")) + read_file(results() / item / (item + ".svg")) +
+           json(item)["tables"].dump() + json(item)["notes"].dump();
+  };
+  const auto before = content();
+  remove_tree(o.runner.out / "runs");
+  remove_tree(results() / item);
+  o.train = false;
+  reproduce(item, o);
+  EXPECT_EQ(content(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PaperItems, ::testing::ValuesIn(item_names()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace covnoise::paper

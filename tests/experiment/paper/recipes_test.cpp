@@ -1,0 +1,170 @@
+#include "experiment/paper/recipes.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/core/internal/file.h"
+#include "covnoise/experiment/internal/paper.h"
+#include "covnoise/experiment/sweep.h"
+#include "covnoise/train/schedule.h"
+#include "experiment/paper/items.h"
+#include "support/temporary_folder.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+namespace covnoise::paper {
+namespace {
+
+/// Every regime of every row of both sizes.
+std::vector<std::pair<Row, std::string>> all_cells(bool quick) {
+  std::vector<std::pair<Row, std::string>> cells;
+  for (const auto& name : item_names()) {
+    const Item item = find_item(name, quick);
+    for (const auto& row : item.rows) {
+      for (const auto& regime : item.regimes_of(row)) cells.emplace_back(row, regime);
+    }
+  }
+  return cells;
+}
+
+TEST(PaperRecipes, GiveEveryCellItsOwnRate) {
+  for (const bool quick : {false, true}) {
+    for (const auto& [row, regime] : all_cells(quick)) {
+      const auto recipe = find_recipe(row.recipe, "");
+      const Config config = load_recipe(recipe.text, recipe.name, {"regime=" + regime});
+      EXPECT_GT(config.train.lr, 0) << row.recipe << " " << regime;
+      for (const auto& change : config.train.batch_schedule) EXPECT_GT(change.lr, 0) << row.recipe;
+      EXPECT_TRUE(!config.noise.scale.match || config.noise.match_lr > 0) << row.recipe;
+    }
+  }
+}
+
+/// CIFAR: warm-up 10, decay at 100 and 150 of 200, noise off at 50; MNIST: 5, 25, 37 of 50, 12.
+TEST(PaperRecipes, HaveThePapersSchedules) {
+  for (const auto& row : find_item("table2", false).rows) {
+    const bool cifar = row.recipe.rfind("cifar", 0) == 0;
+    const auto recipe = find_recipe(row.recipe, "");
+    for (const char* regime : {"sb", "lb", "batch-change", "lb-diag-match"}) {
+      const Config config = load_recipe(recipe.text, recipe.name, {std::string("regime=") + regime});
+      const std::int64_t epochs = cifar ? 200 : 50;
+      EXPECT_EQ(config.train.epochs, epochs);
+      EXPECT_EQ(config.train.warmup, cifar ? 10 : 5);
+      EXPECT_EQ(epoch_of_setting(config.train.milestones.at(0), epochs), cifar ? 100 : 25);
+      EXPECT_EQ(epoch_of_setting(config.train.milestones.at(1), epochs), cifar ? 150 : 37);
+      EXPECT_DOUBLE_EQ(config.noise.stop_after * static_cast<double>(epochs), cifar ? 50 : 12);
+      EXPECT_EQ(config.train.eval_train, "last");
+      if (config.train.batch_schedule.empty()) continue;
+      EXPECT_EQ(epoch_of_setting(config.train.batch_schedule[0].epoch, epochs), cifar ? 50 : 12);
+    }
+  }
+}
+
+/// A shortened run, as searches do them: the warm-up needs its epochs, the rest moves with the length.
+TEST(PaperRecipes, KeepTheirWarmUpInAShortRun) {
+  const auto recipe = find_recipe("cifar10-resnet44", "");
+  const Config config = load_recipe(recipe.text, recipe.name, {"regime=lb-diag", "train.epochs=40"});
+  const Schedule schedule(config, 4096 * 10);
+  EXPECT_DOUBLE_EQ(schedule.lr(49), 0.8);
+  EXPECT_DOUBLE_EQ(schedule.lr(99), 1.6);   // the end of epoch 10
+  EXPECT_DOUBLE_EQ(schedule.lr(199), 1.6);  // the end of epoch 20
+  EXPECT_DOUBLE_EQ(schedule.lr(200), 0.16);
+  EXPECT_DOUBLE_EQ(schedule.lr(300), 0.016);
+  EXPECT_EQ(config.noise.stop_after, 0.25);
+}
+
+TEST(PaperRecipes, AnOwnFolderTakesTheirPlace) {
+  testing::TemporaryFolder folder;
+  const auto written = write_recipes(folder / "mine");
+  EXPECT_EQ(written.size(), embedded_recipes().size());
+  EXPECT_THROW(write_recipes(folder / "mine"), Error);  // would undo somebody's changes
+  Options options;
+  options.recipes = folder / "mine";
+  const auto path = folder / "mine" / "mnist-mlp.toml";
+  std::string text = read_file(path);
+  text.replace(text.find("epochs = 50"), 11, "epochs = 7 ");
+  write_file_synced(path, text);
+  EXPECT_EQ(planned_runs("table2", options).front().config.train.epochs, 7);
+  std::filesystem::remove(path);
+  EXPECT_THROW(planned_runs("table2", options), Error);
+}
+
+/// The settings that the search tries, by row: of the lines that have `part`.
+std::multimap<std::string, Config> searched_configs(const std::string& part = "") {
+  const std::string recipes = std::string(COVNOISE_SOURCE_DIR) + "/recipes/paper/";
+  std::multimap<std::string, Config> configs;
+  std::istringstream lines(read_file(recipes + "search.txt"));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.front() == '#' || line.find(part) == std::string::npos) continue;
+    std::istringstream words(line);
+    std::string row, regimes, grid;
+    words >> row >> regimes >> std::ws;
+    std::getline(words, grid);
+    SweepOptions sweep;
+    sweep.recipe = recipes + row + ".toml";
+    sweep.set = {"data.holdout=5000"};
+    sweep.grids = {"regime=" + regimes + " " + grid};
+    for (const auto& point : sweep_points(sweep)) {
+      for (const auto& run : point.runs) configs.emplace(row, run.config);
+    }
+  }
+  return configs;
+}
+
+/// The rate and the weight decay that a setting has; of a change of the batch, the rate after it.
+std::pair<double, double> rate_and_decay(const Config& config) {
+  const auto& changes = config.train.batch_schedule;
+  return {changes.empty() ? config.train.lr : changes.back().lr, config.train.weight_decay};
+}
+
+TEST(PaperRecipes, HaveRatesAndWeightDecaysOfTheSearch) {
+  using Cell = std::pair<std::string, std::string>;  // row and regime
+  std::map<Cell, std::set<std::pair<double, double>>> tried;
+  for (const auto& [row, config] : searched_configs("train.weight_decay=")) {
+    tried[{row, config.regime}].insert(rate_and_decay(config));
+  }
+  std::map<Cell, std::set<double>> rates;  // also of lines which leave the weight decay to the recipe
+  for (const auto& [row, config] : searched_configs()) rates[{row, config.regime}].insert(rate_and_decay(config).first);
+  auto cells = all_cells(false);
+  for (const auto& row : find_item("table2", false).rows) {  // also what the paper's tables lack
+    for (const char* regime : {"batch-change", "lb-multiplicative", "lb-kfac"}) cells.emplace_back(row, regime);
+  }
+  for (const auto& [row, regime] : cells) {
+    if (row.recipe.rfind("fig3", 0) == 0) continue;  // one rate for all, not tuned
+    const auto recipe = find_recipe(row.recipe, "");
+    const auto& settings = tried[{row.recipe, regime}];
+    std::set<double> decays;
+    for (const auto& setting : settings) decays.insert(setting.second);
+    EXPECT_GE((rates[{row.recipe, regime}].size()), 2u) << row.recipe << " " << regime;
+    EXPECT_GE(decays.size(), 2u) << row.recipe << " " << regime;
+    EXPECT_EQ(settings.count(rate_and_decay(load_recipe(recipe.text, recipe.name, {"regime=" + regime}))), 1u)
+        << row.recipe << " " << regime;
+  }
+}
+
+/// At most 40 were to settle which noise and how long; these were run.
+TEST(PaperRecipes, TheSearchOnResNet44HasItsShortRuns) {
+  const std::set<std::string> first = {"sb", "lb", "lb-diag", "lb-diag-match"};
+  std::size_t short_runs = 0;
+  for (const auto& [row, config] : searched_configs()) {
+    if (row == "cifar10-resnet44" && config.train.epochs < 200 && first.count(config.regime) > 0) ++short_runs;
+  }
+  EXPECT_EQ(short_runs, 38u);
+}
+
+TEST(PaperRecipes, TheSearchTriesTheRatesThatThePaperGives) {
+  std::set<std::tuple<std::string, std::string, double>> tried;
+  for (const auto& [row, config] : searched_configs()) tried.emplace(row, config.regime, config.train.lr);
+  for (const char* row : {"cifar10-vgg16", "cifar100-vgg16", "cifar10-resnet44", "cifar100-resnet44x2"}) {
+    const bool vgg = std::string(row).find("vgg16") != std::string::npos;
+    EXPECT_EQ(tried.count({row, "lb", vgg ? 1.6 : 3.2}), 1u) << row;
+    EXPECT_EQ(tried.count({row, "lb-diag", 1.6}), 1u) << row;
+  }
+}
+
+}  // namespace
+}  // namespace covnoise::paper

@@ -1,0 +1,253 @@
+#include "covnoise/train/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "covnoise/core/error.h"
+#include "covnoise/core/internal/file.h"
+#include "covnoise/train/regimes.h"
+#include "support/temporary_folder.h"
+
+namespace covnoise {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::TemporaryFolder;
+using ::testing::ThrowsMessage;
+
+class RecipeTest : public ::testing::Test {
+ protected:
+  Config load(const std::string& recipe, const std::vector<std::string>& overrides = {}) {
+    write_file_synced(folder_ / "r.toml", recipe);
+    return load_config(folder_ / "r.toml", overrides);
+  }
+  /// The message of the error, without the folder.
+  std::string error(const std::string& recipe, const std::vector<std::string>& overrides = {}) {
+    try {
+      load(recipe, overrides);
+    } catch (const Error& error) {
+      const std::string text = error.what(), folder = folder_.path().string() + "/";
+      EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+      return text.compare(0, folder.size(), folder) == 0 ? text.substr(folder.size()) : text;
+    }
+    return "no error";
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(RecipeTest, LaterSourcesWin) {
+  const std::string recipe = R"(
+regime = "lb"
+[train]
+lr = 0.3
+epochs = 7
+momentum = 0.8
+[regimes.lb]
+train.lr = 0.4
+train.epochs = 8
+[regimes.sb.train]
+batch = 64
+)";
+  const auto lb = load(recipe, {"train.epochs=9", "train.epochs = 11"});
+  EXPECT_EQ(lb.regime, "lb");
+  EXPECT_EQ(lb.train.batch, 4096);
+  EXPECT_EQ(lb.train.momentum, 0.8);
+  EXPECT_EQ(lb.train.lr, 0.4);
+  EXPECT_EQ(lb.train.epochs, 11);
+  EXPECT_EQ(lb.train.weight_decay, 5e-4);
+  const auto sb = load(recipe, {"regime=sb"});
+  EXPECT_EQ(sb.regime, "sb");
+  EXPECT_EQ(sb.train.batch, 64);
+  EXPECT_EQ(sb.train.lr, 0.3);
+}
+
+TEST_F(RecipeTest, TheRecipesOwnKeysWinOverTheRegimes) {
+  EXPECT_EQ(load("train.batch = 2048", {"regime=lb-diag"}).train.batch, 2048);
+  EXPECT_EQ(load("noise.structure = 'kfac'", {"regime=lb-diag"}).noise.structure, "kfac");
+}
+
+TEST(Config, DefaultsWithoutARecipe) {
+  const auto config = load_config({}, {});
+  EXPECT_EQ(to_toml(config), to_toml(Config()));
+  EXPECT_EQ(config.data.name, "glyphs");
+}
+
+TEST(Config, OverridesTakeTomlAndBareWords) {
+  const auto config = load_config(
+      {}, {"model=resnet44", "data=folder:/a b/c=d", "train.milestones=[0.5, 3]", "seed=7", "train.nesterov=true",
+           "noise.scale=match", "data.augment=\"off\"", "train.batch_schedule=[[0.25, 256, 1]]", "train.lr=1"});
+  EXPECT_EQ(config.model, "resnet44");
+  EXPECT_EQ(config.data.name, "folder:/a b/c=d");
+  EXPECT_THAT(config.train.milestones, ElementsAre(0.5, 3));
+  EXPECT_EQ(config.seed, 7U);
+  EXPECT_TRUE(config.train.nesterov);
+  EXPECT_TRUE(config.noise.scale.match);
+  EXPECT_EQ(config.data.augment, "off");
+  EXPECT_THAT(config.train.batch_schedule, ElementsAre(BatchChange{0.25, 256, 1}));
+  EXPECT_EQ(config.train.lr, 1);
+}
+
+TEST_F(RecipeTest, DataIsShortForItsName) {
+  EXPECT_EQ(load("data = 'mnist'").data.name, "mnist");
+  const auto config = load("[data]\nname = 'cifar10'\nholdout = 5000");
+  EXPECT_EQ(config.data.name, "cifar10");
+  EXPECT_EQ(config.data.holdout, 5000);
+}
+
+TEST_F(RecipeTest, RefusesWithFileLineAndColumn) {
+  EXPECT_THAT(error("[train]\nlrr = 1\n"),
+              HasSubstr("r.toml:2:1: unknown key train.lrr (did you mean train.lr?); known: "
+                        "train.batch, train.epochs, train.lr, "));
+  EXPECT_THAT(error("[train]\n\nlr = 'x'\n"), HasSubstr("r.toml:3:6: train.lr must be a number"));
+  EXPECT_THAT(error("train.batch = 1.5"), HasSubstr("r.toml:1:15: train.batch must be a whole number"));
+  EXPECT_THAT(error("train.batch = -4"), HasSubstr("r.toml:1:15: train.batch = -4: must be at least 1"));
+  EXPECT_THAT(error("train.lr = nan"), HasSubstr("train.lr = nan: must be at least 0"));
+  EXPECT_THAT(error("train.momentum = 1"), HasSubstr("must be at least 0 and below 1"));
+  EXPECT_THAT(error("train.schedule = 'sine'"), HasSubstr("must be one of step, cosine, constant"));
+  EXPECT_THAT(error("train.batch_schedule = [[1, 2]]"), HasSubstr("must be a list of [epoch, batch, rate]"));
+  EXPECT_THAT(error("train.batch_schedule = [[-1, 2, 1]]"), HasSubstr("must be epochs and rates of at least 0"));
+  EXPECT_THAT(error("\n[train\n"), HasSubstr("r.toml:2:"));
+  EXPECT_THAT(error("train = 3"), HasSubstr("r.toml:1:1: unknown key train; known: train.batch"));
+  EXPECT_THAT(error("modle = 'x'"),
+              AllOf(HasSubstr("r.toml:1:1: unknown key modle (did you mean model?)"), HasSubstr("noise.structure")));
+  EXPECT_THAT(error("train.lr.x = 3"), HasSubstr("train.lr must be a number"));
+  EXPECT_THAT(error("seed = -1"), HasSubstr("seed must be a whole number from 0"));
+}
+
+TEST_F(RecipeTest, RefusesBadRegimes) {
+  EXPECT_THAT(error("regime = 'lbb'"),
+              HasSubstr("r.toml:1:10: unknown regime lbb (did you mean lb?); known: sb, lb, "));
+  EXPECT_THAT(error("", {"regime=lbb"}), HasSubstr("unknown regime lbb"));
+  EXPECT_THAT(error("regime = 4"), HasSubstr("regime must be text"));
+  EXPECT_THAT(error("[regimes.lc]"), HasSubstr("r.toml:1:10: unknown regime lc"));
+  EXPECT_THAT(error("[regimes.lb]\ntrain.lrr = 1"), HasSubstr("r.toml:2:7: unknown key train.lrr"));
+  EXPECT_THAT(error("[regimes.lb]\nregime = 'sb'"), HasSubstr("regime cannot be set in [regimes.lb]"));
+  EXPECT_THAT(error("regimes = 1"), HasSubstr("regimes must be a table"));
+}
+
+TEST_F(RecipeTest, RefusesBadSettings) {
+  EXPECT_THAT(error("", {"train.lr"}), HasSubstr("setting train.lr: must be KEY=VALUE"));
+  EXPECT_THAT(error("", {"=1"}), HasSubstr("must be KEY=VALUE"));
+  EXPECT_THAT(error("", {"train.lrr=1"}), HasSubstr("setting train.lrr=1: unknown key train.lrr"));
+  EXPECT_THAT(error("", {"train.lr=fast"}), HasSubstr("setting train.lr=fast: train.lr must be a number"));
+  EXPECT_THAT(error("", {"train.lr=1\nmodel=2"}), HasSubstr("must be one line"));
+  EXPECT_THAT(error("", {"seed=18446744073709551616"}), HasSubstr("seed must be a whole number"));
+}
+
+TEST_F(RecipeTest, RefusesBrokenGhostBatches) {
+  EXPECT_THAT(error("", {"train.batch=200"}), HasSubstr("train.batch = 200 is not a whole number of ghost batches"));
+  EXPECT_THAT(error("", {"train.batch=1024", "train.micro_batch=192"}), HasSubstr("train.micro_batch = 192 is not"));
+  EXPECT_THAT(error("", {"train.batch=1024", "train.ghost_batch=0", "train.micro_batch=256"}),
+              HasSubstr("micro_batch"));
+  EXPECT_THAT(error("", {"train.batch_schedule=[[1, 300, 0]]"}), HasSubstr("batch_schedule's batch = 300"));
+  EXPECT_THAT(error("", {"train.batch_schedule=[[3, 256, 0], [2, 128, 0]]"}), HasSubstr("back in time"));
+  EXPECT_EQ(error("", {"train.batch=100"}), "no error");
+  EXPECT_EQ(error("", {"train.batch=1024", "train.micro_batch=256"}), "no error");
+  EXPECT_EQ(error("", {"train.batch=200", "train.ghost_batch=0"}), "no error");
+  EXPECT_THAT(error("", {"regime=lb-full", "noise.refresh=2"}), HasSubstr("noise.refresh = 2 is not possible"));
+  EXPECT_THAT(error("", {"data.train_limit=100", "data.holdout=100"}), HasSubstr("leaves nothing"));
+}
+
+TEST(Config, MissingRecipeIsOneLine) {
+  EXPECT_THAT([] { load_config("/no/such.toml", {}); },
+              ThrowsMessage<Error>(HasSubstr("cannot read /no/such.toml: No such file")));
+}
+
+TEST(Config, ComesBackFromTomlExactly) {
+  Config config;
+  config.model = "odd \"name\" \\ \t\x7f";
+  config.seed = 9223372036854775807U;
+  config.train.lr = 0.1 + 0.2;
+  config.train.weight_decay = 5e-324;
+  config.train.milestones = {};
+  config.train.clip_norm = 1e22;
+  config.train.batch_schedule = {{0, 128, 1.0 / 3}, {4, 256, 0}};
+  config.noise.scale.match = true;
+  const std::string text = to_toml(config);
+  const auto again = parse_config(text, "x");
+  EXPECT_EQ(to_toml(again), text);
+  EXPECT_THAT(difference(config, again), ElementsAre());
+  EXPECT_EQ(again.train.lr, config.train.lr);
+  EXPECT_EQ(again.model, config.model);
+  EXPECT_EQ(again.train.batch_schedule, config.train.batch_schedule);
+}
+
+TEST(Config, ResolvedTextKeepsARegimesOverriddenKeys) {
+  const auto config = load_config({}, {"regime=lb", "train.batch=512"});
+  EXPECT_EQ(parse_config(to_toml(config), "x").train.batch, 512);
+  EXPECT_THROW(parse_config("[regimes.lb]", "x"), Error);
+}
+
+/// A run's configuration that this version refuses says whose it is.
+TEST(Config, OfARunThatIsRefusedNamesItsFile) {
+  const std::string text = "[noise]\nstructure = 'kfac'\nrefresh = 10\n";
+  EXPECT_THAT([&] { parse_config(text, "runs/old/config.toml"); },
+              ThrowsMessage<Error>("runs/old/config.toml: noise.refresh = 10 is not possible for kfac: each step needs "
+                                   "its own draw; leave it out"));
+}
+
+TEST(Config, TextIsStable) {
+  const std::string text = to_toml(Config());
+  EXPECT_EQ(text.substr(0, text.find("\n\n[data]")), R"(model = "lenet"
+regime = "sb"
+seed = 0
+
+[train]
+batch = 128
+epochs = 10
+lr = 0.0
+momentum = 0.9
+nesterov = false
+weight_decay = 0.0005
+clip_norm = 0.0
+ghost_batch = 128
+micro_batch = 0
+warmup = 0.0
+schedule = "step"
+milestones = [0.5, 0.75]
+decay = 0.1
+batch_schedule = []
+eval_train = "never"
+eval_every = 1
+log_every = 0
+checkpoint_every = 1
+snapshot_every = 0
+precision = "fp32")");
+}
+
+TEST(Config, DifferenceNamesKeysButNotHowItRuns) {
+  const auto there = load_config({}, {"train.lr=0.1", "run.threads=1"});
+  const auto here = load_config({}, {"train.lr=0.2", "run.threads=2", "train.eval_every=7", "train.checkpoint_every=3",
+                                     "train.snapshot_every=10", "noise.scale=match"});
+  EXPECT_THAT(difference(there, here),
+              ElementsAre("train.lr: 0.1 there, 0.2 here", "noise.scale: 1.0 there, \"match\" here"));
+}
+
+TEST(Config, ValuesStandBesideTheirKeys) {
+  const auto values = config_values(load_config({}, {"train.lr=0.1"}));
+  ASSERT_EQ(values.size(), config_keys().size());
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i].first, config_keys()[i]);
+  EXPECT_THAT(values, ::testing::Contains(::testing::Pair("train.lr", "0.1")));
+}
+
+TEST(Config, DescribesEveryKey) {
+  const std::string text = describe_keys();
+  for (const auto& key : config_keys()) EXPECT_THAT(text, HasSubstr(key + " = "));
+}
+
+TEST(Regimes, EachLoadsAndIsWhatItsNameSays) {
+  for (const auto& name : regime_names()) {
+    const auto config = load_config({}, {"regime=" + name});
+    EXPECT_EQ(config.regime, name);
+    const bool large = name.compare(0, 2, "lb") == 0;
+    EXPECT_EQ(config.train.batch, large ? 4096 : 128) << name;
+    EXPECT_EQ(config.noise.structure != "none", name.compare(0, 3, "lb-") == 0) << name;
+  }
+  EXPECT_TRUE(load_config({}, {"regime=lb-diag-match"}).noise.scale.match);
+  EXPECT_THAT(load_config({}, {"regime=batch-change"}).train.batch_schedule, ElementsAre(BatchChange{0.25, 4096, 0}));
+}
+
+}  // namespace
+}  // namespace covnoise

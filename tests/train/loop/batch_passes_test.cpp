@@ -1,0 +1,47 @@
+// What is done aside of a batch's passes has its place in them, whether they run or are replayed.
+#include "covnoise/nn/gradient_ready_hooks.h"
+#include "train/stepped.h"
+
+#include <gtest/gtest.h>
+
+namespace covnoise {
+namespace {
+
+/// Gradients as they are when the last layer's is complete, by what is done aside.
+struct Seen {
+  at::Tensor first_layer, last_layer;
+};
+
+TEST(BatchPasses, WorkAsideFindsThePassWhereItsHookWas) {
+  const auto config = testing::stepped_config("mlp", 5, {"run.device=" + testing::device_name()});
+  const DeviceStream stream(testing::device());
+  const auto source = testing::random_images();
+  const Split split = make_split(source, config);
+  const auto model = initial_model(config, source, testing::device());
+  FlatParameters parameters(*model);
+  GradientPass pass(*model, [&](const at::Tensor& x) { return model->forward(x); }, parameters, {});
+  BatchPasses passes(pass, testing::kSteppedBatch);
+  const auto gradients = parameters.views(parameters.gradient());
+  std::vector<Seen> seen;
+  BatchPasses::AddHostCallback add_host_callback;
+  const GradientReadyHooks watch(*model, [&](std::size_t parameter) {
+    if (parameter + 2 != gradients.size()) return;  // the last layer's weight
+    add_host_callback([&, parameter] { seen.push_back({gradients[0].clone(), gradients[parameter].clone()}); });
+  });
+  const auto order = split.train.order(0);
+  for (std::size_t step = 0; step < 5; ++step) {
+    const std::int64_t examples = step < 4 ? 8 : 4;
+    pass.begin({}, 0, 0);
+    const auto indices = order.narrow(0, static_cast<std::int64_t>(step), examples);
+    const auto& result = passes.run({}, split.train, indices, 0, [&](const auto& given) { add_host_callback = given; });
+    ASSERT_EQ(seen.size(), step + 1);
+    EXPECT_EQ(seen[step].first_layer.abs().max().item<double>(), 0);
+    EXPECT_GT(seen[step].last_layer.abs().max().item<double>(), 0);
+    const auto mean = seen[step].last_layer / examples;
+    EXPECT_TRUE(at::equal(mean, gradients[gradients.size() - 2])) << step;
+    EXPECT_GT(result.numbers[2].item<double>(), mean.norm().item<double>());
+  }
+}
+
+}  // namespace
+}  // namespace covnoise

@@ -1,0 +1,37 @@
+#include "build_info.h"
+#include "commands/commands.h"
+#include "covnoise/core/threads.h"
+#include "covnoise/datasets/search.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/cuda.h>
+#include <torch/version.h>
+
+#include <cstdio>
+#include <memory>
+
+namespace covnoise {
+namespace {
+
+void run(const std::string& data_dir) {
+  set_threads(0);
+  std::printf("covnoise   %s (%s, %s)\n", COVNOISE_VERSION, COVNOISE_BUILD_TYPE, COVNOISE_COMPILER);
+  std::printf("LibTorch   %s\n", TORCH_VERSION);
+  std::printf("threads    %d of %d processors\n", at::get_num_threads(), available_processors());
+  std::printf("devices    cpu%s\n",
+              torch::cuda::is_available() ? fmt::format(", {} cuda", torch::cuda::device_count()).c_str() : "");
+  std::printf("data       looked for in, first to last:\n");
+  for (const auto& folder : data_search_places({data_dir})) std::printf("           %s\n", folder.string().c_str());
+}
+
+}  // namespace
+
+void add_info_command(CLI::App& app) {
+  auto data_dir = std::make_shared<std::string>();
+  auto* command = app.add_subcommand("info", "Build, LibTorch, threads, devices, where data is looked for");
+  command->add_option("--data-dir", *data_dir, "where the data sets are");
+  command->callback([data_dir] { run(*data_dir); });
+}
+
+}  // namespace covnoise

@@ -1,0 +1,46 @@
+#include "commands/commands.h"
+#include "covnoise/core/error.h"
+#include "covnoise/distributed/launch.h"
+#include "interrupt.h"
+
+#include <filesystem>
+#include <memory>
+
+namespace covnoise {
+namespace {
+
+void run_launch(LaunchOptions options, const std::vector<std::string>& command) {
+  require(!command.empty(), "launch starts trainings: covnoise launch --nproc 2 train ...");
+  options.command = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  options.command.insert(options.command.end(), command.begin(), command.end());
+  options.caught_signal = caught_signal;
+  options.say = warn;
+  catch_interrupts();
+  const int code = launch(options);
+  if (code != 0) throw Error("the training has ended before its end", code);
+}
+
+}  // namespace
+
+int launch_arguments(int argc, char** argv) {
+  if (argc < 2 || std::string(argv[1]) != "launch") return argc;
+  int end = 2;
+  while (end < argc && std::string(argv[end]) != "train") ++end;
+  return end;
+}
+
+void add_launch_command(CLI::App& app, const std::vector<std::string>& command_of_ranks) {
+  auto options = std::make_shared<LaunchOptions>();
+  auto* command = app.add_subcommand("launch", "Train in several processes: covnoise launch --nproc 2 train ...");
+  command->add_option("--nproc", options->processes, "processes on this machine")->check(CLI::Range(1, 4096));
+  command->add_option("--nnodes", options->machines, "machines; the same command on each but for --node-rank")
+      ->check(CLI::Range(1, 65536));
+  command->add_option("--node-rank", options->machine, "which of them this one is, from 0")
+      ->check(CLI::Range(0, 65535));
+  command->add_option("--address", options->address, "of machine 0, as the others reach it");
+  command->add_option("--port", options->port, "where the processes meet on machine 0 (one machine: any that is free)")
+      ->check(CLI::Range(1, 65535));
+  command->callback([options, command_of_ranks] { run_launch(*options, command_of_ranks); });
+}
+
+}  // namespace covnoise

@@ -1,0 +1,108 @@
+#include "commands/commands.h"
+#include "covnoise/core/error.h"
+#include "covnoise/core/internal/file.h"
+#include "covnoise/core/threads.h"
+#include "covnoise/experiment/internal/paper.h"
+#include "experiment_options.h"
+#include "study_output.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+namespace covnoise {
+namespace {
+
+struct PaperArguments {
+  std::string item, recipes, device;
+  paper::Options options;
+  ExperimentArguments experiment;
+  bool plan = false, collect = false;
+};
+
+/// Several small runs side by side where the runs are small, one at a time where each can use the whole machine.
+void settle(PaperArguments& arguments, bool jobs_given) {
+  auto& experiment = arguments.experiment;
+  if (experiment.out.empty()) experiment.out = arguments.options.quick ? "runs/paper-quick" : "runs/paper";
+  if (arguments.options.quick && !jobs_given) experiment.jobs = available_processors();
+  if (!arguments.device.empty()) arguments.options.set.push_back("run.device=" + arguments.device);
+  arguments.options.recipes = arguments.recipes;
+  arguments.options.train = !arguments.collect;
+  arguments.options.runner = runner_options(experiment);
+}
+
+void run_paper(PaperArguments& arguments, bool jobs_given) {
+  if (arguments.item.empty()) throw Error("paper needs an item; covnoise paper --help lists them", 2);
+  settle(arguments, jobs_given);
+  if (arguments.plan) {
+    std::printf("%s", paper::plan_table(arguments.item, arguments.options).c_str());
+    return;
+  }
+  set_threads(0);
+  const auto outcome = paper::reproduce(arguments.item, arguments.options);
+  print_study(outcome.table, outcome.paths);
+  refuse_failures(outcome.failures, arguments.options.runner.say);
+}
+
+void add_documents(CLI::App& command) {
+  auto results = std::make_shared<std::string>("results"), file = std::make_shared<std::string>("docs/results.md");
+  auto* docs = command.add_subcommand("docs", "Put results into a document, between its markers");
+  docs->add_option("--results", *results, "folder of results")->capture_default_str();
+  docs->add_option("--write", *file, "the document")->capture_default_str();
+  docs->callback([results, file] {
+    const std::filesystem::path path = *file;
+    const auto from = std::filesystem::absolute(path).parent_path();
+    const auto link =
+        std::filesystem::weakly_canonical(*results).lexically_relative(std::filesystem::weakly_canonical(from));
+    const std::string before = read_file(path), after = paper::fill_document(before, *results, link.generic_string());
+    if (after != before) write_file_synced(path, after);
+    std::printf("%s: %s\n", file->c_str(), after == before ? "nothing changed" : "written");
+  });
+}
+
+void add_recipes(CLI::App& command) {
+  auto folder = std::make_shared<std::string>();
+  auto* recipes = command.add_subcommand("recipes", "Write the recipes as files, to be changed and given by --recipes");
+  recipes->add_option("folder", *folder, "where to")->required();
+  recipes->callback([folder] {
+    for (const auto& path : paper::write_recipes(*folder)) std::printf("%s\n", path.c_str());
+  });
+}
+
+}  // namespace
+
+void add_paper_command(CLI::App& app) {
+  auto arguments = std::make_shared<PaperArguments>();
+  auto* command = app.add_subcommand("paper", "Reproduce a table or figure of the paper");
+  command->footer("Items:\n" + paper::describe_items());
+  command->add_option("item", arguments->item, "table1, ... (below)");
+  command->add_flag("--quick", arguments->options.quick,
+                    "a reduced version on embedded data: two minutes on two cores");
+  command->add_flag("--plan,--dry-run", arguments->plan, "list the runs and stop");
+  command->add_flag("--collect", arguments->collect, "train nothing: report what is there");
+  command->add_option("--seeds", arguments->options.seeds, "e.g. 0,1,2")->delimiter(',')->allow_extra_args(false);
+  command->add_option("--rows", arguments->options.rows, "train only these rows, e.g. cifar10-resnet44")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--regimes", arguments->options.regimes, "train only these regimes")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--set", arguments->options.set, "key=value, for all runs; may be repeated")
+      ->allow_extra_args(false);
+  command->add_option("--device", arguments->device, "short for --set run.device=...");
+  command->add_option("--recipes", arguments->recipes, "a folder with recipes in place of the program's own");
+  command->add_option("--scale", arguments->options.scale, "of epochs and examples, for tests")
+      ->check(CLI::Range(0.01, 1.0))
+      ->group("");
+  add_experiment_options(*command, arguments->experiment);
+  command->get_option("--out")->description(
+      "folder for runs/, logs/ and results/ (default runs/paper, quick: runs/paper-quick)");
+  add_documents(*command);
+  add_recipes(*command);
+  command->callback([arguments, command] {
+    if (command->get_subcommands().empty()) run_paper(*arguments, command->count("--jobs") > 0);
+  });
+}
+
+}  // namespace covnoise

@@ -1,0 +1,209 @@
+#include "commands/commands.h"
+#include "covnoise/core/error.h"
+#include "covnoise/core/internal/mean_std.h"
+#include "covnoise/core/internal/progress.h"
+#include "covnoise/core/threads.h"
+#include "covnoise/datasets/catalog.h"
+#include "covnoise/distributed/communicator.h"
+#include "covnoise/ops/device.h"
+#include "covnoise/train/defaults.h"
+#include "covnoise/train/internal/metrics.h"
+#include "covnoise/train/internal/run_folder.h"
+#include "covnoise/train/trainer.h"
+#include "experiment_options.h"
+#include "interrupt.h"
+#include "number_checks.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+namespace covnoise {
+namespace {
+
+struct TrainArguments {
+  std::string recipe, out, data_dir, resume;
+  std::vector<std::string> set;
+  std::vector<std::pair<std::string, std::string>> flags;  // key, value as given
+  std::vector<std::uint64_t> seeds;                        // several: side by side
+  bool deterministic = false, dry_run = false, help_keys = false, quiet = false;
+  double timeout = 600;
+};
+
+void print_line(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+/// "--model lenet" is short for "--set model=lenet".
+std::vector<std::string> overrides(const TrainArguments& arguments) {
+  std::vector<std::string> list;
+  for (const auto& [key, value] : arguments.flags) {
+    if (!value.empty()) list.push_back(fmt::format("{}={}", key, value));
+  }
+  if (arguments.deterministic) list.emplace_back("run.deterministic=true");
+  list.insert(list.end(), arguments.set.begin(), arguments.set.end());
+  return list;
+}
+
+TrainOptions options_of(const TrainArguments& arguments) {
+  TrainOptions options;
+  const auto list = overrides(arguments);
+  if (!arguments.resume.empty()) {
+    const RunFolder folder{arguments.resume};
+    if (!std::filesystem::exists(folder.config())) {
+      throw Error(fmt::format("--resume {}: not a run, it has no config.toml", arguments.resume));
+    }
+    for (const auto& item : list) {
+      if (item.rfind("run.", 0) != 0)
+        throw Error(fmt::format("--resume takes its configuration from the run; leave out {}", item));
+    }
+    options.config = read_config(folder.config(), list);  // on another device, with other threads
+    options.out = arguments.resume;
+    if (!arguments.recipe.empty() || !arguments.out.empty())
+      throw Error("--resume goes without a recipe and without --out");
+    return options;
+  }
+  const auto recipe = arguments.recipe.empty() ? std::nullopt : std::optional<std::filesystem::path>(arguments.recipe);
+  options.config = load_config(recipe, list);
+  resolve_defaults(options.config);
+  check_config(options.config);
+  options.out = arguments.out.empty() ? default_run_name(options.config) : std::filesystem::path(arguments.out);
+  return options;
+}
+
+void report(const std::filesystem::path& out) {
+  const auto records = read_metrics(out);
+  for (auto record = records.rbegin(); record != records.rend(); ++record) {
+    if (record->value("kind", "") != "epoch" || !record->contains("test_accuracy")) continue;
+    print_line(fmt::format("test accuracy {:.2f} %  (epoch {}; everything is in {})",
+                           100 * record->value("test_accuracy", 0.0), record->value("epoch", std::int64_t{0}),
+                           out.string()));
+    return;
+  }
+}
+
+/// One run for each seed, all at a time, each in a process of its own: a GPU that one does not fill serves several.
+void run_seeds(const TrainArguments& arguments) {
+  require(arguments.resume.empty(), "--seeds: repeat the command to go on with what is unfinished, without --resume");
+  std::vector<RunSpec> specs;
+  for (const std::uint64_t seed : arguments.seeds) {
+    TrainArguments one = arguments;
+    one.set.push_back(fmt::format("seed={}", seed));
+    const TrainOptions options = options_of(one);
+    specs.push_back({default_run_name(options.config).filename().string(), options.config});
+  }
+  ExperimentArguments experiment;
+  experiment.out = arguments.out.empty() ? "." : arguments.out;
+  experiment.data_dir = arguments.data_dir;
+  experiment.jobs = static_cast<std::int64_t>(specs.size());
+  const auto runner = runner_options(experiment);
+  const auto results = run_all(specs, runner);
+  refuse_failures(failures_of(results), runner.say);
+  std::vector<double> accuracies;
+  for (const auto& result : results)
+    if (result.summary->test_accuracy) accuracies.push_back(100 * *result.summary->test_accuracy);
+  if (accuracies.empty()) return print_line("no run has a test accuracy");
+  const MeanStd spread = mean_std_of(accuracies);
+  print_line(
+      fmt::format("test accuracy {:.2f} +- {:.2f} %  (mean and standard deviation of {} seeds; everything is in {})",
+                  spread.mean, spread.deviation, accuracies.size(),
+                  (std::filesystem::path(experiment.out) / "runs").lexically_normal().string()));
+}
+
+/// The other processes, where a launcher started several. (One rank of one counts as none, unless it is asked for.)
+std::unique_ptr<Communicator> join_others(TrainOptions& options, double timeout) {
+  const auto info = rank_info_of(process_environment());
+  if (!info || (info->size == 1 && !std::getenv("COVNOISE_ONE_RANK"))) return nullptr;
+  std::signal(SIGPIPE, SIG_IGN);  // c10d's sockets to a rank that was killed: an error of ours says which
+  auto& device = options.config.run.device;
+  if (device == "cuda") device = fmt::format("cuda:{}", info->local_rank);
+  CommunicatorOptions communication;
+  communication.device = device_of(device);
+  communication.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * timeout));
+  return std::make_unique<Communicator>(*info, communication);
+}
+
+/// All ranks have the same to say: rank 0 says it.
+Outcome train_as_rank(TrainOptions options, Communicator& communicator) {
+  options.communicator = &communicator;
+  if (communicator.rank() != 0) {
+    options.say = [](const std::string&) {};
+    options.progress_bar = false;
+  } else {
+    options.say(fmt::format("{} ranks", communicator.size()));
+  }
+  try {
+    const Outcome outcome = train(options);
+    communicator.leave();
+    return outcome;
+  } catch (const LostRank&) {
+    throw;
+  } catch (const Error& error) {
+    throw Error(fmt::format("rank {}: {}", communicator.rank(), error.what()), error.exit_code());
+  }
+}
+
+void run_train(const TrainArguments& arguments) {
+  if (arguments.help_keys) return print_line(describe_keys());
+  if (!arguments.seeds.empty() && !arguments.dry_run) return run_seeds(arguments);
+  TrainOptions options = options_of(arguments);
+  if (arguments.dry_run) return print_line(to_toml(options.config));
+  set_threads(static_cast<int>(options.config.run.threads));
+  options.data = known_data_sets({arguments.data_dir});
+  options.stop_requested = [] { return caught_signal() != 0; };
+  if (!arguments.quiet) options.say = print_line;
+  options.progress_bar = is_terminal() && !arguments.quiet;
+  catch_interrupts();
+  const auto communicator = join_others(options, arguments.timeout);
+  const Outcome outcome = communicator ? train_as_rank(options, *communicator) : train(options);
+  if (outcome == Outcome::kInterrupted) {
+    const int signal = caught_signal() != 0 ? caught_signal() : SIGTERM;  // another rank's
+    throw Error(
+        fmt::format("interrupted; repeat the command, or covnoise train --resume {}, to go on", options.out.string()),
+        128 + signal);
+  }
+  if (communicator && communicator->rank() != 0) return;
+  if (outcome == Outcome::kFinishedBefore) print_line(fmt::format("{} is finished already", options.out.string()));
+  report(options.out);
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app) {
+  auto arguments = std::make_shared<TrainArguments>();
+  auto* command = app.add_subcommand("train", "Train a network, or go on with an interrupted run");
+  command->add_option("recipe", arguments->recipe, "TOML file; every key can be given by --set as well");
+  command->add_option("--set", arguments->set, "key=value, e.g. train.lr=0.2; may be repeated")
+      ->allow_extra_args(false);
+  const std::pair<const char*, const char*> flags[] = {
+      {"model", "model"}, {"data", "data"},           {"regime", "regime"},     {"epochs", "train.epochs"},
+      {"seed", "seed"},   {"threads", "run.threads"}, {"device", "run.device"}, {"precision", "train.precision"}};
+  arguments->flags.reserve(std::size(flags));
+  for (const auto& [flag, key] : flags) {
+    arguments->flags.emplace_back(key, "");
+    command->add_option(std::string("--") + flag, arguments->flags.back().second,
+                        std::string("short for --set ") + key + "=...");
+  }
+  command->add_option("--seeds", arguments->seeds, "e.g. 0,1,2: a run for each, side by side, in OUT/runs/")
+      ->delimiter(',');
+  command->add_flag("--deterministic", arguments->deterministic, "short for --set run.deterministic=true");
+  command->add_option("--out", arguments->out, "the run's folder (default runs/<model>-<data>-<regime>-s<seed>)");
+  command->add_option("--data-dir", arguments->data_dir,
+                      "where the data sets are (covnoise info lists where else it looks)");
+  command->add_option("--resume", arguments->resume,
+                      "go on with the run in this folder; --device and --threads may be others");
+  command
+      ->add_option("--timeout", arguments->timeout,
+                   "of several processes: seconds to wait for each other, at the start and in a step (default 600)")
+      ->check(above_zero());
+  command->add_flag("--dry-run", arguments->dry_run, "print the resolved configuration and stop");
+  command->add_flag("--help-keys", arguments->help_keys, "list every key with its default and meaning");
+  command->add_flag("--quiet", arguments->quiet, "print the result alone");
+  command->callback([arguments] { run_train(*arguments); });
+}
+
+}  // namespace covnoise
