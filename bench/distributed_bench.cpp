@@ -3,7 +3,7 @@
 //   build/bench_distributed [model] [batch] [ranks] [regime,...] [buckets,...] [setting]
 //   e.g. resnet20 512 2 lb,lb-diag 1,4
 // The same with COVNOISE_BENCH_DEVICE=cuda has one GPU for each rank and bf16; 1 rank against no process group then
-// shows what the all_reduce costs, and four buckets against one what parting the captured passes does. And the time of
+// shows what the all-reduce costs, and four buckets against one what parting the captured passes does. And the time of
 // sums alone, by their size, with the constants of a ring (docs/scaling.md):
 //   build/bench_distributed messages [ranks,...]
 #include "covnoise/core/error.h"

@@ -85,11 +85,11 @@ void measure(const std::string& name, const std::string& precision, std::int64_t
     }
     pass.finish();
   };
-  pass.begin(needs, 0, 0);
+  pass.begin({needs});
   whole_batch();
   synchronize(device);
   reset_peak_device_bytes(device);
-  pass.begin(needs, 0, 0);
+  pass.begin({needs});
   CudaGraphSequence graph([&](const auto&) { whole_batch(); });
   std::vector<double> times;
   for (int i = 0; i < kCalls; ++i) {

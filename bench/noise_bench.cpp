@@ -63,11 +63,10 @@ class Step {
     pass_ = std::make_unique<GradientPass>(
         *model_, [this](const at::Tensor& x) { return model_->forward(x); }, *parameters_,
         GradientPass::Options{128, {}});
-    InjectionOptions noise;
+    NoiseOptions noise;
     noise.structure = regime.structure;
-    noise.structure_options.estimator = regime.estimator;
-    noise.structure_options.batch_statistics = model_info(model).batch_statistics;
-    injection_ = std::make_unique<Injection>(noise);
+    noise.estimator = regime.estimator;
+    injection_ = std::make_unique<Injection>(noise, model_info(model).batch_statistics);
     sgd_ = std::make_unique<Sgd>(*parameters_, SgdOptions{});
   }
 
@@ -78,7 +77,7 @@ class Step {
     step.batch = options_.batch;
     step.lr = 1e-4;
     step.momentum = 0.9;
-    pass_->begin(injection_->needs(step), 0, static_cast<std::uint32_t>(step.step));
+    pass_->begin({injection_->needs(step), 0, static_cast<std::uint32_t>(step.step)});
     for (std::int64_t first = 0; first < options_.batch; first += options_.micro) {
       const std::int64_t n = std::min(options_.micro, options_.batch - first);
       pass_->add(images_.narrow(0, first, n), labels_.narrow(0, first, n));

@@ -34,7 +34,7 @@ int main() {
   covnoise::initialize(network, /*seed=*/0);
   covnoise::FlatParameters parameters(network);
   covnoise::GradientPass pass(network, [&](const at::Tensor& x) { return network.forward(x); }, parameters, {});
-  covnoise::InjectionOptions noise;
+  covnoise::NoiseOptions noise;
   noise.structure = "diag-fisher";
   noise.stop_after = 0.5;
   covnoise::Injection injection(noise);
@@ -51,7 +51,7 @@ int main() {
       step.lr = 0.1;
       step.momentum = 0.9;
       const auto indices = order.narrow(0, i * batch, batch);
-      pass.begin(injection.needs(step), step.seed, static_cast<std::uint32_t>(step.step));
+      pass.begin({injection.needs(step), step.seed, static_cast<std::uint32_t>(step.step)});
       pass.add(train.images(indices, epoch), train.labels(indices));
       sgd.step(step.lr, injection.draw(pass.finish(), step), injection.placement());
     }

@@ -40,12 +40,12 @@ int main() {
   covnoise::GradientPass pass(*model, [&](const at::Tensor& x) { return model->forward(x); }, parameters, {});
 
   const auto indices = torch::arange(1024);
-  covnoise::InjectionOptions options;
+  covnoise::NoiseOptions options;
   options.structure = "diag-fisher";
   covnoise::Injection diagonal(options), own(options, std::make_unique<LayerTrace>());
   covnoise::StepContext step;
   step.batch = 1024;
-  pass.begin(own.needs(step), /*seed=*/0, /*step=*/0);
+  pass.begin({own.needs(step), /*seed=*/0, /*step=*/0});
   pass.add(loader.images(indices, 0), loader.labels(indices));
   const auto statistics = pass.finish();
   const auto ours = own.draw(statistics, step).tensor(), theirs = diagonal.draw(statistics, step).tensor();

@@ -41,7 +41,7 @@ FisherDiagonal fisher_diagonal(Model& model, const Loader& loader, const FisherO
   GradientPass pass(model, [&](const at::Tensor& x) { return model.forward(x); }, parameters, {});
   Needs needs;
   needs.squares = Squares::kExact;
-  pass.begin(needs, 0, 0);
+  pass.begin({needs});
   FisherDiagonal result;
   for (std::int64_t first = 0; first < count; first += slice) {
     const auto indices = torch::arange(first, std::min(count, first + slice));
@@ -50,7 +50,7 @@ FisherDiagonal fisher_diagonal(Model& model, const Loader& loader, const FisherO
   const auto statistics = pass.finish();
   model.train(training);
   result.examples = count;
-  result.loss = pass.sums().loss.item<double>() / static_cast<double>(count);
+  result.loss = pass.loss_sum().item<double>() / static_cast<double>(count);
   result.trace = statistics.diagonal.sum(at::kDouble).item<double>();
   result.gradient = named(parameters, statistics.gradient);
   result.diagonal = named(parameters, statistics.diagonal);

@@ -42,7 +42,7 @@ FrobeniusNorms squared_frobenius_norms(torch::nn::Module& module,
   Recorder recorder(module, parameters);
   require(recorder.unaccounted().empty(),
           fmt::format("no Gram matrix for parameters of unknown layers: {}", fmt::join(recorder.unaccounted(), ", ")));
-  Request request;
+  LayerRequest request;
   request.squares = Squares::kExact;
   request.gram = true;
   recorder.start(request);

@@ -5,6 +5,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/nn/batch_norm.h"
 #include "covnoise/noise/gradient_pass.h"
+#include "covnoise/noise/injection.h"
 #include "covnoise/train/defaults.h"
 
 #include <fmt/format.h>
@@ -53,8 +54,8 @@ class Sampler {
         options_(options),
         parameters_(parameters),
         groups_(layer_groups(parameters)),
-        pass_(model, [&model](const at::Tensor& x) { return model.forward(x); }, parameters, {options.small_batch, {}}),
-        injection_(injection_options(config)),
+        pass_(model, [&model](const at::Tensor& x) { return model.forward(x); }, parameters, {options.small_batch}),
+        injection_(config.noise, model_info(config.model).batch_statistics),
         variances_(groups_.size()),
         covariances_(groups_.size()) {}
 
@@ -66,7 +67,7 @@ class Sampler {
     context.lr = config_.train.lr;
     context.momentum = config_.train.momentum;
     const auto indices = drawn_examples(loader.size(), context.batch, options_.seed, sample);
-    pass_.begin(injection_.needs(context), options_.seed, static_cast<std::uint32_t>(sample));
+    pass_.begin({injection_.needs(context), options_.seed, static_cast<std::uint32_t>(sample)});
     for (std::int64_t first = 0; first < context.batch; first += config_.train.micro_batch) {
       const auto slice = indices.narrow(0, first, std::min(config_.train.micro_batch, context.batch - first));
       pass_.add(loader.images(slice, sample), loader.labels(slice));

@@ -2,7 +2,7 @@
 
 #include "covnoise/ops/ghost_batch_norm.h"
 #include "covnoise/ops/internal/group_squares.h"
-#include "nn/statistics.h"
+#include "nn/recording.h"
 
 #include <torch/types.h>
 
@@ -14,8 +14,8 @@ using torch::autograd::variable_list;
 
 // The Gram matrix of the examples' contributions to the gradients of scale and shift [M, C].
 void add_gram(LayerRecord& record, const at::Tensor& d, const at::Tensor& xhat) {
-  statistics::add_gram_of(record, (d * xhat).sum({2, 3}));
-  statistics::add_gram_of(record, d.sum({2, 3}));
+  recording::add_gram_of(record, (d * xhat).sum({2, 3}));
+  recording::add_gram_of(record, d.sum({2, 3}));
 }
 
 // One value for each ghost batch and channel [G, C], for each example of x.
@@ -32,18 +32,18 @@ struct TrainingBatchNorm : torch::autograd::Function<TrainingBatchNorm> {
     const bool has_residual = residual.has_value();
     const auto [y, moments] =
         ghost_batch_norm(x, weight, bias, layer.running_mean, layer.running_var, norm, or_undefined(residual));
-    // Without a residual the GPU's kernel knows from the input where the ReLU was open.
+    // Without a residual the GPU's kernel can tell from the input where the ReLU was active.
     const bool keeps_output = relu && (has_residual || !x.is_cuda() || x.scalar_type() == at::kDouble);
     context->save_for_backward({x, weight, moments, keeps_output ? y : at::Tensor()});
     context->saved_data["ghost_batch"] = norm.ghost_batch;
     context->saved_data["relu"] = relu;
     context->saved_data["residual"] = has_residual;
-    statistics::save_record(context, layer.record());
+    recording::save_record(context, layer.record());
     return y;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    statistics::refuse_second_derivative("batch normalisation in training mode");
+    recording::refuse_second_derivative("batch normalisation in training mode");
     const auto saved = context->get_saved_variables();
     const auto &dy = gradients[0], &x = saved[0], &weight = saved[1], &moments = saved[2], &y = saved[3];
     GhostNorm norm;
@@ -51,7 +51,7 @@ struct TrainingBatchNorm : torch::autograd::Function<TrainingBatchNorm> {
     norm.relu = context->saved_data["relu"].toBool();
     const bool residual = context->saved_data["residual"].toBool();
     GhostNormSquares squares;
-    if (const auto record = statistics::saved_record(context); record && record->request.any()) {
+    if (const auto record = recording::saved_record(context); record && record->request.any()) {
       squares = squares_of(*record, weight, x.size(0));
       if (record->request.gram) {
         TORCH_CHECK(!norm.relu || y.defined(),
@@ -68,7 +68,7 @@ struct TrainingBatchNorm : torch::autograd::Function<TrainingBatchNorm> {
     if (record.request.squares == Squares::kNone) return {};
     if (!record.weight_squares.defined()) record.weight_squares = at::zeros_like(weight);
     if (!record.bias_squares.defined()) record.bias_squares = at::zeros_like(weight);
-    return {record.weight_squares, record.bias_squares, statistics::examples_per_group(record.request, examples)};
+    return {record.weight_squares, record.bias_squares, recording::examples_per_group(record.request, examples)};
   }
 };
 
@@ -77,22 +77,22 @@ struct EvaluationBatchNorm : torch::autograd::Function<EvaluationBatchNorm> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const GhostBatchNorm2dImpl& layer) {
     context->save_for_backward({x, weight, layer.running_mean, (layer.running_var + layer.eps()).rsqrt()});
-    statistics::save_record(context, layer.record());
+    recording::save_record(context, layer.record());
     return at::batch_norm(x, weight, bias, layer.running_mean, layer.running_var, false, 0, layer.eps(), false);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    statistics::refuse_second_derivative("batch normalisation");
+    recording::refuse_second_derivative("batch normalisation");
     const auto saved = context->get_saved_variables();
     const auto channel = [](const at::Tensor& values) { return values.view({1, -1, 1, 1}); };
     const auto xhat = (saved[0] - channel(saved[2])) * channel(saved[3]);
     const auto& dy = gradients[0];
     const auto dweight = (dy * xhat).sum({2, 3}), dbias = dy.sum({2, 3});
-    if (const auto record = statistics::saved_record(context); record && record->request.any()) {
+    if (const auto record = recording::saved_record(context); record && record->request.any()) {
       if (record->request.squares != Squares::kNone) {
-        const std::int64_t group = statistics::examples_per_group(record->request, dweight.size(0));
-        statistics::add_to(record->weight_squares, group_squares(dweight, group));
-        statistics::add_to(record->bias_squares, group_squares(dbias, group));
+        const std::int64_t group = recording::examples_per_group(record->request, dweight.size(0));
+        recording::add_to(record->weight_squares, group_squares(dweight, group));
+        recording::add_to(record->bias_squares, group_squares(dbias, group));
       }
       if (record->request.gram) add_gram(*record, dy, xhat);
     }
@@ -135,7 +135,7 @@ at::Tensor GhostBatchNorm2dImpl::forward_relu(const at::Tensor& x, const at::Ten
 
 at::Tensor GhostBatchNorm2dImpl::outside_training(const at::Tensor& x) const {
   if (shift_only_) return x + bias.view({1, -1, 1, 1});
-  if (statistics::wanted(*this)) return EvaluationBatchNorm::apply(x, weight, bias, *this);
+  if (recording::wanted(*this)) return EvaluationBatchNorm::apply(x, weight, bias, *this);
   return at::batch_norm(x, weight, bias, running_mean, running_var, false, momentum_, eps_, false);
 }
 

@@ -2,7 +2,7 @@
 
 #include "covnoise/ops/convolution.h"
 #include "covnoise/ops/weight_gradient.h"
-#include "nn/statistics.h"
+#include "nn/recording.h"
 #include "nn/unfold.h"
 
 #include <torch/nn/init.h>
@@ -27,15 +27,15 @@ struct Pass {
 at::Tensor bias_gradient(const Pass& pass) { return pass.dz.sum({0, 2, 3}, false, pass.weight.scalar_type()); }
 
 // KFC (Grosse and Martens 2016): A = sum_i sum_t a a^T over patches a, of which the weight's gradient with normal
-// numbers in the place of dz is a draw; G = sum_i sum_t dz dz^T.
+// numbers in place of dz is a draw; G = sum_i sum_t dz dz^T.
 void add_kronecker(LayerRecord& record, const Pass& pass) {
   Pass drawn = pass;
-  drawn.dz = statistics::normals_like(pass.dz, record);
+  drawn.dz = recording::normals_like(pass.dz, record);
   const auto gradients = convolution_gradients(drawn.dz, pass.x, pass.weight, pass.geometry, false, true);
-  statistics::add_to(record.weight_draw, std::get<1>(gradients));
-  if (pass.has_bias) statistics::add_to(record.bias_draw, bias_gradient(drawn));
+  recording::add_to(record.weight_draw, std::get<1>(gradients));
+  if (pass.has_bias) recording::add_to(record.bias_draw, bias_gradient(drawn));
   const auto rows = pass.dz.permute({0, 2, 3, 1}).reshape({-1, pass.dz.size(1)});
-  statistics::add_to(record.output_factor, linear_weight_gradient(rows, rows));
+  recording::add_to(record.output_factor, linear_weight_gradient(rows, rows));
 }
 
 void add_gram(LayerRecord& record, const Pass& pass) {
@@ -43,14 +43,14 @@ void add_gram(LayerRecord& record, const Pass& pass) {
     return per_example_gradients(pass.x.slice(0, begin, end), pass.dz.slice(0, begin, end), pass.weight.sizes(),
                                  pass.geometry);
   };
-  statistics::add_gram_of_blocks(record, pass.x.size(0), pass.weight.numel(), rows);
-  if (pass.has_bias) statistics::add_gram_of(record, pass.dz.sum({2, 3}));
+  recording::add_gram_of_blocks(record, pass.x.size(0), pass.weight.numel(), rows);
+  if (pass.has_bias) recording::add_gram_of(record, pass.dz.sum({2, 3}));
 }
 
 // Gradients of weight and bias.
 std::pair<at::Tensor, at::Tensor> add_squares(LayerRecord& record, const Pass& pass) {
   const bool spatial = record.request.squares == Squares::kSpatial;
-  const std::int64_t group = statistics::examples_per_group(record.request, pass.x.size(0));
+  const std::int64_t group = recording::examples_per_group(record.request, pass.x.size(0));
   const auto& geometry = pass.geometry;
   if (!record.weight_squares.defined()) record.weight_squares = at::zeros_like(pass.weight);
   auto gradient =
@@ -92,7 +92,7 @@ struct ConvolutionGradients : torch::autograd::Function<ConvolutionGradients> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    statistics::refuse_second_derivative("the gradients of Conv2d");
+    recording::refuse_second_derivative("the gradients of Conv2d");
     const auto saved = context->get_saved_variables();
     const auto &dz = saved[0], &x = saved[1], &weight = saved[2];
     const auto geometry = saved_geometry(context);
@@ -103,7 +103,7 @@ struct ConvolutionGradients : torch::autograd::Function<ConvolutionGradients> {
       to_weight = std::get<1>(convolution_gradients(dz, for_dx, weight, geometry, false, true));
     }
     if (for_dweight.defined()) {
-      statistics::add_to(to_dz, convolve(x, for_dweight, {}, geometry));
+      recording::add_to(to_dz, convolve(x, for_dweight, {}, geometry));
       if (context->needs_input_grad(1))
         to_x = std::get<0>(convolution_gradients(dz, x, for_dweight, geometry, true, false));
     }
@@ -135,13 +135,13 @@ struct PlainConv2d : torch::autograd::Function<PlainConv2d> {
 struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const OptionalTensor& bias, const ConvolutionGeometry& geometry,
-                            const statistics::Record& record) {
+                            const recording::Record& record) {
     context->save_for_backward({x, weight});
     context->saved_data["has_bias"] = bias.has_value();
     save_geometry(context, geometry);
     auto y = convolve(x, weight, bias, geometry);
     record->positions = y.size(2) * y.size(3);
-    statistics::save_record(context, record);
+    recording::save_record(context, record);
     return y;
   }
 
@@ -151,11 +151,11 @@ struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    statistics::refuse_second_derivative("Conv2d");
+    recording::refuse_second_derivative("Conv2d");
     auto pass = saved_pass(context, gradients[0]);
     pass.dz = pass.dz.contiguous(pass.x.suggest_memory_format());
     const auto& geometry = pass.geometry;
-    const auto record = statistics::saved_record(context);
+    const auto record = recording::saved_record(context);
     const bool squares = record->request.squares != Squares::kNone;
     if (record->request.kronecker && geometry.groups == 1) add_kronecker(*record, pass);
     if (record->request.gram) add_gram(*record, pass);
@@ -198,7 +198,7 @@ Conv2dImpl::Conv2dImpl(const torch::nn::Conv2dOptions& options)
 at::Tensor Conv2dImpl::forward(const at::Tensor& x) {
   const ConvolutionGeometry geometry{stride_, padding_, dilation_, groups_};
   const auto shift = if_defined(bias);
-  if (statistics::wanted(*this)) return AccountedConv2d::apply(x, weight, shift, geometry, record());
+  if (recording::wanted(*this)) return AccountedConv2d::apply(x, weight, shift, geometry, record());
   return PlainConv2d::apply(x, weight, shift, geometry);
 }
 

@@ -33,24 +33,24 @@ FlatParameters::FlatParameters(torch::nn::Module& module) {
   }
 }
 
-FlatParameters FlatParameters::part(std::size_t begin, std::size_t end) const {
+FlatParameters FlatParameters::slice(std::size_t begin, std::size_t end) const {
   TORCH_CHECK(begin < end && end <= entries_.size(), "parameters ", begin, " to ", end, " of ", entries_.size());
-  FlatParameters part;
-  part.first_entry_ = first_entry_ + begin;
+  FlatParameters result;
+  result.first_entry_ = first_entry_ + begin;
   const std::int64_t first = entries_[begin].offset;
-  part.first_element_ = first_element_ + first;
+  result.first_element_ = first_element_ + first;
   for (std::size_t i = begin; i < end; ++i) {
-    part.entries_.push_back(entries_[i]);
-    part.entries_.back().offset -= first;
-    part.count_ += entries_[i].numel;
+    result.entries_.push_back(entries_[i]);
+    result.entries_.back().offset -= first;
+    result.count_ += entries_[i].numel;
   }
   const std::int64_t elements = (end < entries_.size() ? entries_[end].offset : size()) - first;
-  part.values_ = values_.narrow(0, first, elements);
-  part.gradient_ = gradient_.narrow(0, first, elements);
-  return part;
+  result.values_ = values_.narrow(0, first, elements);
+  result.gradient_ = gradient_.narrow(0, first, elements);
+  return result;
 }
 
-at::Tensor FlatParameters::part_of(const at::Tensor& whole) const {
+at::Tensor FlatParameters::slice_of(const at::Tensor& whole) const {
   return whole.defined() ? whole.narrow(0, first_element_, size()) : whole;
 }
 

@@ -13,7 +13,7 @@
 namespace covnoise {
 namespace {
 
-/// The stream of one parameter, by its place among the module's parameters.
+/// The stream of one parameter, by its index among the module's parameters.
 class Streams {
  public:
   Streams(const torch::nn::Module& module, std::uint64_t seed) : seed_(seed) {

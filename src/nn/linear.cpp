@@ -2,7 +2,7 @@
 
 #include "covnoise/ops/device.h"
 #include "covnoise/ops/weight_gradient.h"
-#include "nn/statistics.h"
+#include "nn/recording.h"
 
 #include <torch/nn/init.h>
 #include <torch/types.h>
@@ -25,26 +25,26 @@ at::Tensor bias_gradient(const at::Tensor& dz, const at::Tensor& weight) {
 
 void add_kronecker(LayerRecord& record, const at::Tensor& x, const at::Tensor& dz, const at::Tensor& weight,
                    bool has_bias) {
-  const auto xi = statistics::normals_like(dz, record);
-  statistics::add_to(record.weight_draw, linear_weight_gradient(x, xi));
-  if (has_bias) statistics::add_to(record.bias_draw, bias_gradient(xi, weight));
-  statistics::add_to(record.output_factor, linear_weight_gradient(dz, dz));
+  const auto xi = recording::normals_like(dz, record);
+  recording::add_to(record.weight_draw, linear_weight_gradient(x, xi));
+  if (has_bias) recording::add_to(record.bias_draw, bias_gradient(xi, weight));
+  recording::add_to(record.output_factor, linear_weight_gradient(dz, dz));
 }
 
 // g_i = dz_i a_i^T, so that <g_i, g_j> = (a_i . a_j) (dz_i . dz_j); the bias adds dz_i . dz_j. Fourth powers likewise.
 void add_gram(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, bool has_bias) {
   auto inputs = a.mm(a.t());
   if (has_bias) inputs.add_(1);
-  statistics::add_to(record.gram, inputs.mul_(dz.mm(dz.t())));
+  recording::add_to(record.gram, inputs.mul_(dz.mm(dz.t())));
   auto fourth = a.pow(4).sum(1);
   if (has_bias) fourth.add_(1);
-  statistics::add_to(record.fourth_powers, fourth.dot(dz.pow(4).sum(1)));
+  recording::add_to(record.fourth_powers, fourth.dot(dz.pow(4).sum(1)));
 }
 
 // Gradients of weight and bias.
 std::pair<at::Tensor, at::Tensor> add_squares(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz,
                                               const at::Tensor& weight, bool has_bias) {
-  const std::int64_t group = statistics::examples_per_group(record.request, a.size(0));
+  const std::int64_t group = recording::examples_per_group(record.request, a.size(0));
   if (!record.weight_squares.defined()) record.weight_squares = at::zeros_like(weight);
   if (!has_bias) return {linear_weight_gradient_squares(a, dz, record.weight_squares, group), at::Tensor()};
   if (!record.bias_squares.defined()) record.bias_squares = at::zeros({weight.size(0)}, weight.options());
@@ -56,22 +56,22 @@ std::pair<at::Tensor, at::Tensor> add_squares(LayerRecord& record, const at::Ten
 
 struct AccountedLinear : torch::autograd::Function<AccountedLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const OptionalTensor& bias, const statistics::Record& record) {
+                            const OptionalTensor& bias, const recording::Record& record) {
     context->save_for_backward({x, weight});
     context->saved_data["has_bias"] = bias.has_value();
     if (record) record->positions = 1;
-    statistics::save_record(context, record);
+    recording::save_record(context, record);
     if (!mixed(x, weight)) return at::linear(x, weight, bias);
     const auto type = x.scalar_type();
     return at::linear(x, weight.to(type), bias.has_value() ? OptionalTensor(bias->to(type)) : bias);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    statistics::refuse_second_derivative("Linear");
+    recording::refuse_second_derivative("Linear");
     const auto saved = context->get_saved_variables();
     const auto &x = saved[0], &weight = saved[1], &dz = gradients[0];
     const bool has_bias = context->saved_data["has_bias"].toBool();
-    const auto record = statistics::saved_record(context);
+    const auto record = recording::saved_record(context);
     if (record && record->request.kronecker) add_kronecker(*record, x, dz, weight, has_bias);
     if (record && record->request.gram)
       add_gram(*record, x.to(weight.scalar_type()), dz.to(weight.scalar_type()), has_bias);
@@ -98,10 +98,10 @@ LinearImpl::LinearImpl(const torch::nn::LinearOptions& options) {
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& x) {
-  const bool wanted = statistics::wanted(*this);
+  const bool wanted = recording::wanted(*this);
   if (!wanted && !mixed(x, weight)) return at::linear(x, weight, bias);
   TORCH_CHECK(x.dim() == 2, "Linear accounts for examples of an input [M, in], not ", x.sizes());
-  return AccountedLinear::apply(x, weight, if_defined(bias), wanted ? record() : statistics::Record());
+  return AccountedLinear::apply(x, weight, if_defined(bias), wanted ? record() : recording::Record());
 }
 
 }  // namespace covnoise

@@ -69,10 +69,10 @@ void check(const std::string& name, const ModelOptions& options) {
                             input.height, input.width, options.classes));
 }
 
-/// Every layer has a record of its own while this lives; the records it had before come back.
+/// During its lifetime every layer has a record of its own; afterwards the previous records are restored.
 class TemporaryRecords {
  public:
-  TemporaryRecords(torch::nn::Module& module, const Request& request) {
+  TemporaryRecords(torch::nn::Module& module, const LayerRequest& request) {
     module.apply([&](torch::nn::Module& part) {
       auto* layer = dynamic_cast<AccountedLayer*>(&part);
       if (layer == nullptr || layer->weight_parameter().dim() < 2) return;
@@ -104,7 +104,7 @@ std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& o
 ModelInfo model_info(const std::string& name) {
   std::smatch match;
   const auto& family = find(name, match);
-  // Linear scaling where batch normalisation keeps it stable; a cautious start, not a tuned value, where there is none.
+  // Linear scaling if batch normalisation keeps it stable; otherwise a cautious start, not a tuned value.
   return {name,
           family.summary,
           family.batch_statistics,
@@ -128,7 +128,7 @@ std::int64_t parameter_count(const torch::nn::Module& module) {
 std::int64_t multiply_adds(Model& model, const InputShape& input) {
   const bool training = model.is_training();
   const torch::AutoGradMode with_gradient(true);
-  Request request;
+  LayerRequest request;
   request.kronecker = true;
   const TemporaryRecords records(model, request);
   model.eval();

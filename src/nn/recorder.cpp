@@ -43,16 +43,16 @@ Recorder::~Recorder() {
   for_accounted_layers(module_, [](AccountedLayer& layer) { layer.set_record({}); });
 }
 
-/// Each layer has normals of its own.
-Request Recorder::request_of(std::size_t layer) const {
-  Request request = request_;
+/// Each layer has its own normals.
+LayerRequest Recorder::request_of(std::size_t layer) const {
+  LayerRequest request = request_;
   request.kronecker = request_.kronecker && layers_[layer].kronecker;
   if (request.kronecker) request.squares = Squares::kNone;
   request.normals.purpose = nth(request_.normals.purpose, static_cast<std::uint32_t>(layer));
   return request;
 }
 
-void Recorder::start(const Request& request) {
+void Recorder::start(const LayerRequest& request) {
   request_ = request;
   const auto zeros = [&](at::Tensor& buffer) {
     if (!buffer.defined()) buffer = parameters_.zeros();
@@ -67,7 +67,7 @@ void Recorder::start(const Request& request) {
       return wanted && entry >= 0 ? parameters_.view(buffer, entries[static_cast<std::size_t>(entry)]) : at::Tensor();
     };
     const auto weight = static_cast<std::int64_t>(layer.weight);
-    const Request own = request_of(i);
+    const LayerRequest own = request_of(i);
     const bool squares = own.squares != Squares::kNone;
     layer.record->weight_squares = view(squares, squares_, weight);
     layer.record->bias_squares = view(squares, squares_, layer.bias);
@@ -80,7 +80,7 @@ void Recorder::start(const Request& request) {
 }
 
 void Recorder::set_active(bool active) {
-  for (std::size_t i = 0; i < layers_.size(); ++i) layers_[i].record->request = active ? request_of(i) : Request{};
+  for (std::size_t i = 0; i < layers_.size(); ++i) layers_[i].record->request = active ? request_of(i) : LayerRequest{};
 }
 
 void Recorder::set_first(std::int64_t place) {

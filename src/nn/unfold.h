@@ -12,7 +12,7 @@ at::Tensor unfold(const at::Tensor& x, at::IntArrayRef weight_sizes, const Convo
 void for_each_unfolded_block(const at::Tensor& x, const at::Tensor& dz, at::IntArrayRef weight_sizes,
                              const std::function<void(std::int64_t, std::int64_t)>& body);
 
-/// Each example's gradient of the weight: x [M, C, H, W], dz [M, O, H', W'] -> [M, weight elements]. One row an
+/// Each example's gradient of the weight: x [M, C, H, W], dz [M, O, H', W'] -> [M, weight elements]. One row per
 /// example: for blocks of examples only.
 at::Tensor per_example_gradients(const at::Tensor& x, const at::Tensor& dz, at::IntArrayRef weight_sizes,
                                  const ConvolutionGeometry& geometry);

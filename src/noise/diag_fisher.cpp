@@ -5,7 +5,8 @@
 namespace covnoise {
 namespace {
 
-/// C = diag(F), the paper's own choice: sqrt(diagonal) * xi, the diagonal by one of the estimators.
+/// C = diag(F), sampled as sqrt(diagonal) xi: equation 6 and algorithm 1 of the paper. The diagonal comes from one of
+/// the estimators, in the same backward pass as the gradient. Cost: 1.03 to 1.05 plain steps. The first choice.
 class DiagonalFisher final : public NoiseStructure {
  public:
   explicit DiagonalFisher(const Needs& needs) : needs_(needs) {}
@@ -21,8 +22,9 @@ class DiagonalFisher final : public NoiseStructure {
   Needs needs_;
 };
 
-/// C = diag(F) without squares: a draw of full Fisher noise times an independent sign for each coordinate, which takes
-/// the correlations away and leaves the variances. Not Gaussian, but a sum of M independent terms.
+/// C = diag(F) without squares: a draw of full Fisher noise times an independent sign for each coordinate, which
+/// removes the correlations and keeps the variances. Not Gaussian, but a sum of M independent terms. Cost: one more
+/// backward pass (1.7 plain steps). For layers whose squares are not available, and to check the other estimators.
 class SignedDiagonalFisher final : public NoiseStructure {
  public:
   explicit SignedDiagonalFisher(Labels labels) {
@@ -41,9 +43,9 @@ class SignedDiagonalFisher final : public NoiseStructure {
 
 }  // namespace
 
-std::unique_ptr<NoiseStructure> make_diag_fisher(const StructureOptions& options) {
+std::unique_ptr<NoiseStructure> make_diag_fisher(const NoiseOptions& options, bool batch_statistics) {
   if (options.estimator == "signs") return std::make_unique<SignedDiagonalFisher>(options.labels);
-  return std::make_unique<DiagonalFisher>(squares_needs(options));
+  return std::make_unique<DiagonalFisher>(squares_needs(options, batch_statistics));
 }
 
 }  // namespace covnoise

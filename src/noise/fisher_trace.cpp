@@ -5,13 +5,16 @@
 namespace covnoise {
 namespace {
 
-/// C = (Tr F / d) I: isotropic noise of the diagonal Fisher noise's total variance. (The paper's main text and appendix
-/// differ on the factor; this is the one that gives the variance its text asks for.)
+/// C = (Tr F / d) I, section 5.4 of the paper: isotropic noise with the total variance of diagonal Fisher noise. (The
+/// main text and appendix A.8 differ on the factor; this one gives the variance that the text asks for.) Cost: as
+/// diag-fisher. A control: the same strength without the structure.
 class FisherTrace final : public NoiseStructure {
  public:
   explicit FisherTrace(const Needs& needs) : needs_(needs) {}
   Needs needs() const override { return needs_; }
-  bool adds_up_over_parts() const override { return false; }  // it would, but all ranks can draw the same instead
+  bool adds_up_over_shards() const override {
+    return false;
+  }  // it would, but all ranks can draw the same sample instead
   at::Tensor sample(const GradientStatistics& statistics, const RandomStream& stream) const override {
     auto noise = at::empty_like(statistics.diagonal);
     fill_normal(noise, stream);
@@ -25,8 +28,8 @@ class FisherTrace final : public NoiseStructure {
 
 }  // namespace
 
-std::unique_ptr<NoiseStructure> make_fisher_trace(const StructureOptions& options) {
-  return std::make_unique<FisherTrace>(squares_needs(options));
+std::unique_ptr<NoiseStructure> make_fisher_trace(const NoiseOptions& options, bool batch_statistics) {
+  return std::make_unique<FisherTrace>(squares_needs(options, batch_statistics));
 }
 
 }  // namespace covnoise

@@ -3,8 +3,10 @@
 namespace covnoise {
 namespace {
 
-/// C = F = (1/M) sum_i g_i g_i^T: the backward of the signed losses is the draw, (1/sqrt M) sum_i sigma_i g_i with
-/// sigma_i = +-1, whose covariance is exactly F.
+/// C = F = (1/M) sum_i g_i g_i^T, equation 5 of the paper: the backward pass of the signed losses is the draw, (1/sqrt
+/// M) sum_i sigma_i g_i with sigma_i = +-1, whose covariance is exactly F (appendix A.9). Weighting examples by
+/// independent Gaussians (Hoffer et al., 2017) is the same noise. Cost: one more backward pass (1.7 plain steps). For
+/// comparisons with the covariance of small batches as it is, correlations included.
 class FullFisher final : public NoiseStructure {
  public:
   Needs needs() const override {
@@ -19,6 +21,6 @@ class FullFisher final : public NoiseStructure {
 
 }  // namespace
 
-std::unique_ptr<NoiseStructure> make_full_fisher(const StructureOptions&) { return std::make_unique<FullFisher>(); }
+std::unique_ptr<NoiseStructure> make_full_fisher(const NoiseOptions&, bool) { return std::make_unique<FullFisher>(); }
 
 }  // namespace covnoise

@@ -16,29 +16,30 @@ namespace covnoise {
 GradientPass::GradientPass(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options)
     : module_(module), forward_(std::move(forward)), parameters_(parameters), options_(std::move(options)) {}
 
-void GradientPass::begin(const Needs& needs, std::uint64_t seed, std::uint32_t step, std::int64_t first) {
+void GradientPass::begin(const Request& request) {
+  const Needs& needs = request.needs;
   needs_ = needs;
-  first_ = first;
-  signs_.stream = {seed, Purpose::kSigns, step};
-  labels_.stream = {seed, Purpose::kLabels, step};
+  first_ = request.first;
+  signs_.stream = {request.seed, Purpose::kSigns, request.step};
+  labels_.stream = {request.seed, Purpose::kLabels, request.step};
   if (signs_.values.defined()) fill_signs(signs_.values, signs_.stream);
   if (labels_.values.defined()) fill_uniform(labels_.values, labels_.stream);
   examples_ = 0;
   if (needs.squares != Squares::kNone || needs.kronecker) {
     if (!recorder_) recorder_.emplace(module_, parameters_);
     check_accounted(needs);
-    Request request;
-    request.squares = needs.squares;
-    request.kronecker = needs.kronecker;
-    request.ghost_batch = options_.ghost_batch;
-    request.normals = {seed, Purpose::kInputs, step};
-    recorder_->start(request);
+    LayerRequest asked;
+    asked.squares = needs.squares;
+    asked.kronecker = needs.kronecker;
+    asked.group = options_.group;
+    asked.normals = {request.seed, Purpose::kInputs, request.step};
+    recorder_->start(asked);
   }
 }
 
 void GradientPass::check_accounted(const Needs& needs) const {
-  TORCH_CHECK(needs.squares != Squares::kGhost || options_.ghost_batch > 0,
-              "the ghost estimator needs the size of a ghost batch");
+  TORCH_CHECK(needs.squares != Squares::kGhost || options_.group > 0,
+              "the ghost estimator needs the size of its groups (GradientPass::Options::group)");
   for (const auto& name : recorder_->unaccounted()) {
     const auto& allowed = options_.without_noise;
     if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
@@ -53,12 +54,13 @@ void GradientPass::start_sums() {
   const torch::NoGradGuard no_grad;
   parameters_.gradient().zero_();
   sums_end_ = parameters_.size();
-  if (!sums_.loss.defined()) {
+  if (!loss_sum_.defined()) {
     const auto options = parameters_.values().options();
-    sums_ = {at::zeros({}, options.dtype(at::kDouble)), at::zeros({}, options.dtype(at::kLong))};
+    loss_sum_ = at::zeros({}, options.dtype(at::kDouble));
+    correct_ = at::zeros({}, options.dtype(at::kLong));
   }
-  sums_.loss.zero_();
-  sums_.correct.zero_();
+  loss_sum_.zero_();
+  correct_.zero_();
   if (needs_.extra == ExtraBackward::kNone) return;
   if (!draw_.defined()) draw_ = parameters_.zeros();
   draw_.zero_();
@@ -66,14 +68,14 @@ void GradientPass::start_sums() {
 
 void GradientPass::add(const at::Tensor& images, const at::Tensor& labels) {
   if (examples_ == 0) start_sums();
-  place_ = first_ + examples_;
+  first_of_micro_ = first_ + examples_;
   examples_ += images.size(0);
   const bool statistics = needs_.squares != Squares::kNone || needs_.kronecker;
   const bool of_model = statistics && needs_.labels == Labels::kModel;
   const bool extra = needs_.extra != ExtraBackward::kNone;
   if (statistics) {
     recorder_->set_active(true);
-    recorder_->set_first(place_);
+    recorder_->set_first(first_of_micro_);
   }
   const auto logits = forward_(images);
   const auto losses = cross_entropy_losses(logits, labels);
@@ -87,18 +89,18 @@ void GradientPass::add(const at::Tensor& images, const at::Tensor& labels) {
   if (statistics) recorder_->stop();
   if (extra) draw_backward(logits, losses);
   const torch::NoGradGuard no_grad;
-  sums_.loss.add_(losses.sum(at::kDouble));
-  sums_.correct.add_(logits.argmax(1).eq(labels).sum());
+  loss_sum_.add_(losses.sum(at::kDouble));
+  correct_.add_(logits.argmax(1).eq(labels).sum());
 }
 
 template <class Fill>
 at::Tensor GradientPass::next_of(Drawn& drawn, std::int64_t n, const at::TensorOptions& options,
                                  const Fill& fill) const {
-  if (!drawn.values.defined() || drawn.values.numel() < place_ + n) {
-    drawn.values = at::empty({place_ + n}, options);
+  if (!drawn.values.defined() || drawn.values.numel() < first_of_micro_ + n) {
+    drawn.values = at::empty({first_of_micro_ + n}, options);
     fill(drawn.values, drawn.stream);
   }
-  return drawn.values.narrow(0, place_, n);
+  return drawn.values.narrow(0, first_of_micro_, n);
 }
 
 /// Losses of labels drawn from the model: the label whose slice of the cumulated probabilities holds a uniform number.
@@ -126,11 +128,11 @@ void GradientPass::finish_diagonal(at::Tensor squares, const at::Tensor& mean) c
     squares.div_(examples_);
     return;
   }
-  const std::int64_t groups = examples_ / options_.ghost_batch;
-  TORCH_CHECK(groups >= 2, "the ghost estimator needs at least two ghost batches of ", options_.ghost_batch,
+  const std::int64_t groups = examples_ / options_.group;
+  TORCH_CHECK(groups >= 2, "the ghost estimator needs at least two groups of ", options_.group,
               " examples in a batch, and this one has ", examples_, " examples");
   // Where a layer gives Kronecker factors instead of squares, clamping leaves zero.
-  group_variance(squares, mean, groups, options_.ghost_batch);
+  group_variance(squares, mean, groups, options_.group);
 }
 
 /// Sums become means from the element `first` on.
@@ -144,12 +146,12 @@ void GradientPass::finish_elements(std::int64_t first) {
   sums_end_ = first;
 }
 
-std::vector<KroneckerFactor> GradientPass::factors_of(const FlatParameters& part) const {
+std::vector<KroneckerFactor> GradientPass::factors_of(const FlatParameters& slice) const {
   std::vector<KroneckerFactor> result;
-  const std::size_t first = part.first_entry();
+  const std::size_t first = slice.first_entry();
   for (const auto& layer : recorder_->layers()) {
     if (!layer.record->output_factor.defined()) continue;
-    if (layer.weight < first || layer.weight >= first + part.entries().size()) continue;
+    if (layer.weight < first || layer.weight >= first + slice.entries().size()) continue;
     const double count = static_cast<double>(examples_) * static_cast<double>(layer.record->positions);
     result.push_back({layer.weight - first, layer.bias < 0 ? -1 : layer.bias - static_cast<std::int64_t>(first),
                       layer.record->output_factor / count});
@@ -157,27 +159,27 @@ std::vector<KroneckerFactor> GradientPass::factors_of(const FlatParameters& part
   return result;
 }
 
-GradientStatistics GradientPass::statistics_of(const FlatParameters& part) const {
+GradientStatistics GradientPass::statistics_of(const FlatParameters& slice) const {
   const torch::NoGradGuard no_grad;
   GradientStatistics statistics;
-  statistics.parameters = &part;
+  statistics.parameters = &slice;
   statistics.examples = examples_;
-  statistics.gradient = part.gradient();
+  statistics.gradient = slice.gradient();
   if (needs_.squares != Squares::kNone) {
-    statistics.diagonal = part.part_of(recorder_->squares());
+    statistics.diagonal = slice.slice_of(recorder_->squares());
     statistics.centred = needs_.squares == Squares::kGhost;
   }
   if (needs_.kronecker) {
-    statistics.factors = factors_of(part);
-    statistics.draw = part.part_of(recorder_->draw());
+    statistics.factors = factors_of(slice);
+    statistics.draw = slice.slice_of(recorder_->draw());
   }
   return statistics;
 }
 
-GradientStatistics GradientPass::finish_part(const FlatParameters& part) {
-  TORCH_CHECK(part.first_element() + part.size() == sums_end_, "parts are finished from the last to the first");
-  finish_elements(part.first_element());
-  return statistics_of(part);
+GradientStatistics GradientPass::finish_slice(const FlatParameters& slice) {
+  TORCH_CHECK(slice.first_element() + slice.size() == sums_end_, "slices are finished from the last to the first");
+  finish_elements(slice.first_element());
+  return statistics_of(slice);
 }
 
 GradientStatistics GradientPass::finish() {

@@ -14,27 +14,32 @@ double formula_scale_squared(std::int64_t small, std::int64_t large) {
   return large > small ? 1.0 / static_cast<double>(small) - 1.0 / static_cast<double>(large) : 0.0;
 }
 
-void check(const InjectionOptions& options, const NoiseStructure& structure) {
-  if (options.small_batch < 1)
-    throw Error(fmt::format("noise.small_batch = {} must be at least 1", options.small_batch));
-  if (options.refresh > 1 && structure.needs().draw()) {
-    throw Error(
-        fmt::format("noise.refresh = {} makes no sense for {}: a draw is not a statistic; use 1", options.refresh,
-                    options.structure_options.estimator == "signs" ? "the estimator signs" : options.structure));
-  }
+/// What a diagnosis calls the structure.
+std::string name_of(const NoiseOptions& options) {
+  return options.estimator == "signs" ? options.structure + " with signs" : options.structure;
+}
+
+void check(const NoiseOptions& options, const NoiseStructure& structure) {
+  require(options.small_batch >= 1, fmt::format("noise.small_batch = {} must be at least 1", options.small_batch));
+  require(options.group >= 0, fmt::format("noise.group = {} must be at least 0", options.group));
+  require(options.refresh >= 1, fmt::format("noise.refresh = {} must be at least 1", options.refresh));
+  require(options.refresh == 1 || !structure.needs().draw(),
+          fmt::format("noise.refresh = {} is not possible for {}: every step needs its own draw; use 1",
+                      options.refresh, name_of(options)));
 }
 
 }  // namespace
 
-Injection::Injection(const InjectionOptions& options)
-    : Injection(options, make_structure(options.structure, options.structure_options)) {}
+Injection::Injection(const NoiseOptions& options, bool batch_statistics)
+    : Injection(options, make_structure(options, batch_statistics)) {}
 
-Injection::Injection(const InjectionOptions& options, std::unique_ptr<NoiseStructure> structure)
+Injection::Injection(const NoiseOptions& options, std::unique_ptr<NoiseStructure> structure)
     : options_(options), structure_(std::move(structure)) {
   check(options, *structure_);
 }
 
-double matched_scale_squared(const InjectionOptions& options, const StepContext& context) {
+double matched_scale_squared(const NoiseOptions& options, const StepContext& context) {
+  require(options.match_lr > 0, "noise.scale = \"match\" needs the learning rate of the small batch: noise.match_lr");
   const double small_rate = options.match_lr * context.decay / (1 - options.match_momentum);
   const double rate = context.lr / (1 - context.momentum);
   const double missing =
@@ -45,11 +50,11 @@ double matched_scale_squared(const InjectionOptions& options, const StepContext&
 }
 
 double Injection::scale(const StepContext& context) const {
-  if (options_.structure == "none" || context.fraction >= options_.stop_after) return 0;
-  if (!structure_->scaled_by_batch()) return options_.scale;
+  if (structure_->is_zero() || context.fraction >= options_.stop_after) return 0;
+  if (!structure_->scaled_by_batch()) return options_.scale.match ? 1 : options_.scale.factor;
   if (context.batch <= options_.small_batch) return 0;
-  if (options_.match) return std::sqrt(matched_scale_squared(options_, context));
-  return options_.scale * std::sqrt(formula_scale_squared(options_.small_batch, context.batch));
+  if (options_.scale.match) return std::sqrt(matched_scale_squared(options_, context));
+  return options_.scale.factor * std::sqrt(formula_scale_squared(options_.small_batch, context.batch));
 }
 
 Needs Injection::needs(const StepContext& context) const {
@@ -81,11 +86,12 @@ StepNoise Injection::draw(const GradientStatistics& statistics, const StepContex
   GradientStatistics* kept = kept_of(statistics.parameters);
   if (!kept || context.step % options_.refresh == 0) kept = &keep(statistics);
   kept->gradient = statistics.gradient;
-  // Signs of examples differ between parts already; what else a draw of examples needs is the same for all.
-  const std::uint32_t part = structure_->needs().extra == ExtraBackward::kNone ? context.part : 0;
+  // The signs of the examples already differ between shards; whatever else a draw of examples needs is the same for
+  // all.
+  const std::uint32_t shard = structure_->needs().extra == ExtraBackward::kNone ? context.shard : 0;
   noise.scale *= std::sqrt(context.share);
-  // A stream of its own for each part that is drawn, part 0 having that of the whole; parameters start with a block.
-  noise.stream = {context.seed, nth(Purpose::kNoise, part), static_cast<std::uint32_t>(context.step),
+  // Each shard has its own stream, shard 0 that of the whole batch; a slice of the parameters starts with a block.
+  noise.stream = {context.seed, nth(Purpose::kNoise, shard), static_cast<std::uint32_t>(context.step),
                   static_cast<std::uint64_t>(statistics.parameters->first_element() / kWordsOfBlock)};
   noise.variance = structure_->variance(*kept);
   if (noise.variance.defined()) return noise;

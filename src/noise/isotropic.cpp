@@ -5,7 +5,8 @@
 namespace covnoise {
 namespace {
 
-/// C = sigma^2 I.
+/// C = sigma^2 I, the simplest noise (figure 1 of the paper). Needs no statistics; sigma replaces s. A control of known
+/// strength.
 class Isotropic final : public NoiseStructure {
  public:
   explicit Isotropic(double sigma) : sigma_(sigma) {}
@@ -23,7 +24,7 @@ class Isotropic final : public NoiseStructure {
 
 }  // namespace
 
-std::unique_ptr<NoiseStructure> make_isotropic(const StructureOptions& options) {
+std::unique_ptr<NoiseStructure> make_isotropic(const NoiseOptions& options, bool) {
   return std::make_unique<Isotropic>(options.sigma);
 }
 

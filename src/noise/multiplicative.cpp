@@ -5,7 +5,8 @@
 namespace covnoise {
 namespace {
 
-/// C = sigma^2 diag(g)^2: the gradient becomes g * (1 + sigma xi).
+/// C = sigma^2 diag(g)^2, appendix A.8 of the paper: the gradient becomes g (1 + sigma xi). Needs no statistics, so it
+/// costs nothing; sigma replaces s. A control without per-example information.
 class Multiplicative final : public NoiseStructure {
  public:
   explicit Multiplicative(double sigma) : sigma_(sigma) {}
@@ -23,7 +24,7 @@ class Multiplicative final : public NoiseStructure {
 
 }  // namespace
 
-std::unique_ptr<NoiseStructure> make_multiplicative(const StructureOptions& options) {
+std::unique_ptr<NoiseStructure> make_multiplicative(const NoiseOptions& options, bool) {
   return std::make_unique<Multiplicative>(options.sigma);
 }
 

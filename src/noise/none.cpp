@@ -3,10 +3,11 @@
 namespace covnoise {
 namespace {
 
-/// C = 0: the plain large batch.
+/// C = 0: the plain large batch (section 2.2.2 of the paper), the baseline of every comparison.
 class NoNoise final : public NoiseStructure {
  public:
   Needs needs() const override { return {}; }
+  bool is_zero() const override { return true; }
   at::Tensor sample(const GradientStatistics& statistics, const RandomStream&) const override {
     return at::zeros_like(statistics.gradient);
   }
@@ -14,6 +15,6 @@ class NoNoise final : public NoiseStructure {
 
 }  // namespace
 
-std::unique_ptr<NoiseStructure> make_no_noise(const StructureOptions&) { return std::make_unique<NoNoise>(); }
+std::unique_ptr<NoiseStructure> make_no_noise(const NoiseOptions&, bool) { return std::make_unique<NoNoise>(); }
 
 }  // namespace covnoise

@@ -11,7 +11,7 @@ namespace {
 
 struct Row {
   const char* name;
-  std::unique_ptr<NoiseStructure> (*make)(const StructureOptions&);
+  std::unique_ptr<NoiseStructure> (*make)(const NoiseOptions& options, bool batch_statistics);
 };
 
 // Adding a structure: one file, one line here, one row in docs/noise.md.
@@ -28,12 +28,12 @@ constexpr Row kStructures[] = {
 
 }  // namespace
 
-std::unique_ptr<NoiseStructure> make_structure(const std::string& name, const StructureOptions& options) {
+std::unique_ptr<NoiseStructure> make_structure(const NoiseOptions& options, bool batch_statistics) {
   for (const auto& row : kStructures) {
-    if (name == row.name) return row.make(options);
+    if (options.structure == row.name) return row.make(options, batch_statistics);
   }
-  throw Error(
-      fmt::format("noise.structure = \"{}\" is not known; known: {}", name, fmt::join(structure_names(), ", ")));
+  throw Error(fmt::format("noise.structure = \"{}\" is not known; known: {}", options.structure,
+                          fmt::join(structure_names(), ", ")));
 }
 
 std::vector<std::string> structure_names() {
@@ -42,15 +42,14 @@ std::vector<std::string> structure_names() {
   return names;
 }
 
-Squares squares_estimator(const StructureOptions& options) {
+Squares squares_estimator(const NoiseOptions& options, bool batch_statistics) {
   const std::string& name = options.estimator;
-  if (name == "auto")
-    return options.batch_statistics && options.labels == Labels::kData ? Squares::kGhost : Squares::kExact;
+  if (name == "auto") return batch_statistics && options.labels == Labels::kData ? Squares::kGhost : Squares::kExact;
   if (name == "exact") return Squares::kExact;
   if (name == "spatial") return Squares::kSpatial;
   if (name == "ghost") {
     if (options.labels == Labels::kModel) {
-      throw Error("noise.estimator = \"ghost\" is of the data's labels; with noise.labels = \"model\" use \"exact\"");
+      throw Error("noise.estimator = \"ghost\" uses the data's labels; with noise.labels = \"model\" use \"exact\"");
     }
     return Squares::kGhost;
   }
@@ -60,9 +59,9 @@ Squares squares_estimator(const StructureOptions& options) {
                   name));
 }
 
-Needs squares_needs(const StructureOptions& options) {
+Needs squares_needs(const NoiseOptions& options, bool batch_statistics) {
   Needs needs;
-  needs.squares = squares_estimator(options);
+  needs.squares = squares_estimator(options, batch_statistics);
   needs.labels = options.labels;
   return needs;
 }

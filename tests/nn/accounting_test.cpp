@@ -60,7 +60,7 @@ TEST_P(Accounting, GramMatrixEqualsProductsOfPerExampleGradients) {
 }
 
 TEST_P(Accounting, StatisticsAddUpOverMicroBatches) {
-  const Request request{Squares::kGhost, true, false, 2};
+  const LayerRequest request{Squares::kGhost, true, false, 2};
   const auto whole = record_of(subject_, request);
   gradients(subject_, subject_.x, subject_.dz);
   const auto parts = record_of(subject_, request);

@@ -68,7 +68,7 @@ at::Tensor normals(const RandomStream& stream, std::int64_t first, const at::Ten
 
 TEST_P(ConvolutionStatistics, KroneckerFactorAndDrawSumOverExamplesAndPositions) {
   if (c_.groups != 1) GTEST_SKIP() << "no factors of grouped convolutions";
-  Request request{Squares::kNone, true, false, 0};
+  LayerRequest request{Squares::kNone, true, false, 0};
   request.normals = {3, Purpose::kInputs, 5};
   const auto record = record_of(subject_, request);
   record->first = 2;
@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(LinearStatistics, KroneckerFactorAndDrawSumOverExamples) {
   const auto linear = subject(Linear(5, 3), at::kDouble, {6, 5});
-  Request request{Squares::kNone, true, false, 0};
+  LayerRequest request{Squares::kNone, true, false, 0};
   request.normals = {3, Purpose::kInputs, 5};
   const auto record = record_of(linear, request);
   gradients(linear, linear.x, linear.dz);

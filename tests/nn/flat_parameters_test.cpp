@@ -36,7 +36,7 @@ TEST(FlatParameters, AlignsEveryParameterAndClearsGaps) {
 TEST(FlatParameters, PartsShareTheMemoryOfTheWhole) {
   const auto network = testing::make_small_network("convolution", at::kDouble);
   FlatParameters parameters(*network);
-  const auto middle = parameters.part(1, 3), last = middle.part(1, 2);
+  const auto middle = parameters.slice(1, 3), last = middle.slice(1, 2);
   EXPECT_EQ(middle.first_element(), parameters.entries()[1].offset);
   EXPECT_EQ(middle.size(), parameters.entries()[3].offset - parameters.entries()[1].offset);
   EXPECT_EQ(last.first_entry(), 2u);
@@ -44,7 +44,7 @@ TEST(FlatParameters, PartsShareTheMemoryOfTheWhole) {
   const auto expected = parameters.view(parameters.values(), parameters.entries()[2]);
   EXPECT_TRUE(last.view(last.values(), last.entries()[0]).is_alias_of(expected));
   EXPECT_TRUE(last.view(last.values(), last.entries()[0]).equal(expected));
-  EXPECT_TRUE(middle.view(middle.part_of(parameters.values()), middle.entries()[1]).equal(expected));
+  EXPECT_TRUE(middle.view(middle.slice_of(parameters.values()), middle.entries()[1]).equal(expected));
 }
 
 }  // namespace

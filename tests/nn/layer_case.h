@@ -91,7 +91,7 @@ inline std::vector<LayerCase> layer_cases() {
 }
 
 /// Gives the layer a record that asks for `request`.
-inline c10::intrusive_ptr<LayerRecord> record_of(const Subject& subject, const Request& request) {
+inline c10::intrusive_ptr<LayerRecord> record_of(const Subject& subject, const LayerRequest& request) {
   auto record = c10::make_intrusive<LayerRecord>();
   record->request = request;
   subject.layer->set_record(record);

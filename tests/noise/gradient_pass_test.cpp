@@ -18,7 +18,7 @@ constexpr std::int64_t kExamples = 12;
 
 GradientStatistics collect(GradientPass& pass, const Needs& needs, const Examples& examples, std::int64_t slice,
                            std::uint32_t step = 3) {
-  pass.begin(needs, 17, step);
+  pass.begin({needs, 17, step});
   for (std::int64_t first = 0; first < examples.labels.size(0); first += slice) {
     const auto n = std::min(slice, examples.labels.size(0) - first);
     pass.add(examples.images.narrow(0, first, n), examples.labels.narrow(0, first, n));
@@ -127,19 +127,19 @@ TEST_P(CollectorTest, PartsAreFinishedWhileTheBackwardPassIsRunning) {
   for (const auto estimator : {Squares::kExact, Squares::kGhost}) {
     const auto whole = collect(pass_, squares(estimator), examples_, kExamples);
     const auto gradient = row(whole.gradient), diagonal = row(whole.diagonal);
-    const FlatParameters part = parameters_.part(count - 2, count);  // weight and bias of the last layer
+    const FlatParameters part = parameters_.slice(count - 2, count);  // weight and bias of the last layer
     at::Tensor part_gradient, part_diagonal;
     std::vector<std::size_t> done;
     const GradientReadyHooks watch(*network_, [&](std::size_t parameter) {
       done.push_back(parameter);
       if (done.size() != 2) return;
-      const auto statistics = pass_.finish_part(part);
+      const auto statistics = pass_.finish_slice(part);
       part_gradient = statistics.gradient.clone(), part_diagonal = statistics.diagonal.clone();
     });
     const auto again = collect(pass_, squares(estimator), examples_, kExamples);
     EXPECT_EQ(done.size(), count);
-    EXPECT_TRUE(part_gradient.equal(part.part_of(again.gradient)));
-    EXPECT_TRUE(part_diagonal.equal(part.part_of(again.diagonal)));
+    EXPECT_TRUE(part_gradient.equal(part.slice_of(again.gradient)));
+    EXPECT_TRUE(part_diagonal.equal(part.slice_of(again.diagonal)));
     expect_equal(row(again.gradient), gradient);
     expect_equal(row(again.diagonal), diagonal);
   }
@@ -221,10 +221,10 @@ TEST(GradientPass, RefusesAParameterOfAnUnknownLayerByName) {
   FlatParameters parameters(network);
   const auto forward = [&](const at::Tensor& x) { return network.own(network.foreign(x)); };
   GradientPass strict(network, forward, parameters, {});
-  EXPECT_THAT([&] { strict.begin(squares(Squares::kExact), 0, 0); },
+  EXPECT_THAT([&] { strict.begin({squares(Squares::kExact)}); },
               ::testing::ThrowsMessage<Error>(::testing::HasSubstr("'foreign.weight'")));
-  GradientPass tolerant(network, forward, parameters, {0, {"foreign.weight", "foreign.bias"}});
-  tolerant.begin(squares(Squares::kExact), 0, 0);
+  GradientPass tolerant(network, forward, parameters, {0, 0, {"foreign.weight", "foreign.bias"}});
+  tolerant.begin({squares(Squares::kExact)});
   tolerant.add(torch::ones({2, 3}), torch::zeros({2}, torch::kInt64));
   const auto statistics = tolerant.finish();
   EXPECT_EQ(parameters.view(statistics.diagonal, parameters.entries()[0]).abs().sum().item<double>(), 0);

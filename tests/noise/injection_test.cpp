@@ -10,8 +10,8 @@
 namespace covnoise {
 namespace {
 
-InjectionOptions diagonal() {
-  InjectionOptions options;
+NoiseOptions diagonal() {
+  NoiseOptions options;
   options.structure = "diag-fisher";
   return options;
 }
@@ -42,7 +42,7 @@ TEST(Injection, StopsAfterItsFractionAndNeedsNothingThen) {
 
 TEST(Injection, MatchedScaleIsTheFormulasAtTheSmallRateAndNothingAtTheScaledOne) {
   auto options = diagonal();
-  options.match = true;
+  options.scale.match = true;
   options.match_lr = 0.1;
   options.placement = Placement::kGradient;
   StepContext step = context();
@@ -57,7 +57,7 @@ TEST(Injection, MatchedScaleIsTheFormulasAtTheSmallRateAndNothingAtTheScaledOne)
 TEST(Injection, MatchedTemperatureIsTheSmallBatchs) {
   for (const auto placement : {Placement::kGradient, Placement::kUpdate}) {
     auto options = diagonal();
-    options.match = true;
+    options.scale.match = true;
     options.match_lr = 0.1;
     options.placement = placement;
     const StepContext step = context();  // rate 1.6, half of linear scaling
@@ -78,10 +78,25 @@ TEST(Injection, RefusesARefreshOfDraws) {
     auto options = diagonal();
     options.structure = structure;
     options.refresh = 7;
-    if (structure == "diag-fisher") options.structure_options.estimator = "signs";
+    if (structure == "diag-fisher") options.estimator = "signs";
     EXPECT_THAT([&] { Injection injection(options); },
                 ::testing::ThrowsMessage<Error>(::testing::HasSubstr("noise.refresh = 7")));
   }
+}
+
+TEST(Injection, RefusesARefreshOfNoSteps) {
+  auto options = diagonal();
+  options.refresh = 0;
+  EXPECT_THAT([&] { Injection injection(options); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("noise.refresh = 0 must be at least 1")));
+}
+
+/// The options' own structure, "none" by default, does not count.
+TEST(Injection, AroundAStructureOfTheCallersAddsItsNoise) {
+  NoiseOptions options;
+  const Injection injection(options, make_structure(diagonal()));
+  EXPECT_EQ(injection.scale(context()), Injection(diagonal()).scale(context()));
+  EXPECT_FALSE(injection.needs(context()) == Needs{});
 }
 
 }  // namespace

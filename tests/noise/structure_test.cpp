@@ -29,7 +29,7 @@ class StructureTest : public ::testing::TestWithParam<std::string> {
     return *network_ptr_;
   }
   GradientStatistics collect(const Needs& needs, std::uint32_t step) {
-    pass_.begin(needs, 1, step);
+    pass_.begin({needs, 1, step});
     pass_.add(examples_.images, examples_.labels);
     return pass_.finish();
   }
@@ -82,8 +82,9 @@ at::Tensor StructureTest::stated_covariance(const std::string& structure) const 
   return {};
 }
 
-StructureOptions options() {
-  StructureOptions options;
+NoiseOptions noise(const std::string& structure) {
+  NoiseOptions options;
+  options.structure = structure;
   options.sigma = 0.5;
   return options;
 }
@@ -101,7 +102,7 @@ void expect_covariance(const at::Tensor& draws, const at::Tensor& stated) {
 }
 
 TEST_P(StructureTest, SamplesHaveMeanZeroAndTheStatedCovariance) {
-  const auto structure = make_structure(GetParam(), options());
+  const auto structure = make_structure(noise(GetParam()));
   if (structure->needs().extra != ExtraBackward::kNone) GTEST_SKIP() << "enumerated below";
   auto statistics = collect(structure->needs(), 0);
   std::vector<at::Tensor> draws;
@@ -114,7 +115,7 @@ TEST_P(StructureTest, SamplesHaveMeanZeroAndTheStatedCovariance) {
 }
 
 TEST_P(StructureTest, SamplesAreAPureFunctionOfStatisticsAndStream) {
-  const auto structure = make_structure(GetParam(), options());
+  const auto structure = make_structure(noise(GetParam()));
   const auto statistics = collect(structure->needs(), 0);
   const auto gradient = statistics.gradient.clone();
   const auto first = structure->sample(statistics, {7, Purpose::kNoise, 3}).clone();
@@ -132,7 +133,7 @@ class DrawnStructureTest : public StructureTest {};
 
 /// Every sign pattern once: the mean of n n^T over all 2^M patterns is the covariance, without sampling error.
 TEST_F(DrawnStructureTest, FullFisherHasExactlyFOverAllSignPatterns) {
-  const auto structure = make_structure("full-fisher", {});
+  const auto structure = make_structure(noise("full-fisher"));
   std::map<std::vector<double>, at::Tensor> seen;
   for (std::uint32_t step = 0; seen.size() < (1u << kStructureExamples); ++step) {
     auto signs = torch::empty({kStructureExamples}, torch::kFloat64);
@@ -152,7 +153,7 @@ TEST_F(DrawnStructureTest, FullFisherHasExactlyFOverAllSignPatterns) {
 /// Every combination of labels once, weighted by its probability.
 TEST_F(DrawnStructureTest, TrueFisherHasExactlyItsCovarianceOverAllLabels) {
   examples_ = {examples_.images.narrow(0, 0, 3), examples_.labels.narrow(0, 0, 3)};
-  const auto structure = make_structure("true-fisher", {});
+  const auto structure = make_structure(noise("true-fisher"));
   const auto p = torch::softmax(network_ptr_->forward(examples_.images).detach(), 1).cpu();
   std::map<std::vector<std::int64_t>, at::Tensor> seen;
   for (std::uint32_t step = 0; seen.size() < 27; ++step) {
@@ -180,9 +181,9 @@ TEST_F(DrawnStructureTest, TrueFisherHasExactlyItsCovarianceOverAllLabels) {
 }
 
 TEST_F(DrawnStructureTest, SignsEstimatorHasExactlyTheDiagonal) {
-  StructureOptions signs;
+  NoiseOptions signs = noise("diag-fisher");
   signs.estimator = "signs";
-  const auto structure = make_structure("diag-fisher", signs);
+  const auto structure = make_structure(signs);
   std::vector<at::Tensor> draws;
   for (std::uint32_t step = 0; step < 4000; ++step) {
     draws.push_back(row(structure->sample(collect(structure->needs(), step), {2, Purpose::kNoise, step})));
@@ -191,22 +192,21 @@ TEST_F(DrawnStructureTest, SignsEstimatorHasExactlyTheDiagonal) {
 }
 
 TEST(MakeStructure, UnknownNamesListTheKnownOnes) {
-  EXPECT_THAT([] { make_structure("diagonal", {}); },
+  EXPECT_THAT([] { make_structure(noise("diagonal")); },
               ::testing::ThrowsMessage<Error>(::testing::HasSubstr("diag-fisher, full-fisher")));
-  StructureOptions options;
+  NoiseOptions options = noise("diag-fisher");
   options.estimator = "magic";
-  EXPECT_THAT([&] { make_structure("diag-fisher", options); },
+  EXPECT_THAT([&] { make_structure(options); },
               ::testing::ThrowsMessage<Error>(::testing::HasSubstr("exact, ghost, spatial")));
   options.estimator = "ghost";
   options.labels = Labels::kModel;
-  EXPECT_THROW(make_structure("diag-fisher", options), Error);
+  EXPECT_THROW(make_structure(options), Error);
 }
 
 TEST(MakeStructure, DefaultEstimatorFollowsTheNetwork) {
-  StructureOptions options;
-  EXPECT_EQ(make_structure("diag-fisher", options)->needs().squares, Squares::kExact);
-  options.batch_statistics = true;
-  EXPECT_EQ(make_structure("diag-fisher", options)->needs().squares, Squares::kGhost);
+  const NoiseOptions options = noise("diag-fisher");
+  EXPECT_EQ(make_structure(options, /*batch_statistics=*/false)->needs().squares, Squares::kExact);
+  EXPECT_EQ(make_structure(options, /*batch_statistics=*/true)->needs().squares, Squares::kGhost);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class WholeTest : public ::testing::TestWithParam<std::string> {
 
   GradientStatistics gradient(std::int64_t size, const Needs& needs) {
     const auto indices = testing::on_device(torch::randint(0, kPopulation, {size}, torch::kInt64));
-    pass_.begin(needs, 0, 0);
+    pass_.begin({needs});
     pass_.add(population_.images.index_select(0, indices), population_.labels.index_select(0, indices));
     return pass_.finish();
   }
@@ -31,7 +31,7 @@ class WholeTest : public ::testing::TestWithParam<std::string> {
   /// Gradient descent to a stationary point, where F is the covariance: `exact` squares are not centred.
   void settle() {
     for (int i = 0; i < 3000; ++i) {
-      pass_.begin({}, 0, 0);
+      pass_.begin({});
       pass_.add(population_.images, population_.labels);
       parameters_.values().sub_(pass_.finish().gradient, 0.5);
     }
@@ -53,11 +53,10 @@ std::pair<at::Tensor, at::Tensor> variance(const std::vector<at::Tensor>& rows) 
 TEST_P(WholeTest, LargeBatchPlusNoiseHasTheSmallBatchsVariance) {
   constexpr int kDraws = 4000;
   if (!network_->batch_statistics()) settle();
-  InjectionOptions options;
+  NoiseOptions options;
   options.structure = "diag-fisher";
-  options.structure_options.batch_statistics = network_->batch_statistics();
   options.small_batch = kSmall;
-  Injection injection(options);
+  Injection injection(options, network_->batch_statistics());
   std::vector<at::Tensor> small, noisy, plain;
   for (int k = 0; k < kDraws; ++k) {
     small.push_back(testing::flattened(parameters_.views(gradient(kSmall, {}).gradient)));

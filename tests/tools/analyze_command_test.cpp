@@ -55,7 +55,7 @@ TEST_F(AnalyzeCommand, TakesKeptNetworks) {
   expect_good({"analyze", "frobenius", lenet, "--steps", "0,4", "--examples", "20", "--batches", "2"}, lenet,
               {"frobenius.csv"});
   expect_good({"analyze", "fisher", lenet, "--step", "2", "--examples", "20"}, lenet, {"fisher.safetensors"});
-  expect_one_line({"analyze", "fisher", lenet, "--step", "3"}, "no network of step 3; there are 0, 2, 4");
+  expect_one_line({"analyze", "fisher", lenet, "--step", "3"}, "no network of step 3; available steps: 0, 2, 4");
 }
 
 TEST_F(AnalyzeCommand, MistakesAreOneLine) {

@@ -16,24 +16,24 @@ namespace covnoise {
 enum class Squares {
   kNone,
   kExact,    ///< sum_i g_i^2, positions of a convolution summed before squaring
-  kGhost,    ///< sum_j (sum of g_i over ghost batch j)^2
+  kGhost,    ///< sum_j (sum of g_i over group j)^2, groups of consecutive examples
   kSpatial,  ///< as kExact, but for a convolution sum_i sum_t a_t^2 Dz_t^2: cross terms of positions dropped
 };
 
 /// What to collect in the next backward pass.
-struct Request {
+struct LayerRequest {
   Squares squares = Squares::kNone;
-  bool kronecker = false;        ///< of each linear and convolution layer the factor G, and a draw from the factor A
-  bool gram = false;             ///< Gram matrix and fourth powers of the per-example gradients
-  std::int64_t ghost_batch = 0;  ///< examples of one ghost batch, for kGhost
-  RandomStream normals{};        ///< the xi of the layer's examples, for `kronecker`
+  bool kronecker = false;  ///< of each linear and convolution layer the factor G, and a draw from the factor A
+  bool gram = false;       ///< Gram matrix and fourth powers of the per-example gradients
+  std::int64_t group = 0;  ///< examples per group, for kGhost
+  RandomStream normals{};  ///< the xi of the layer's examples, for `kronecker`
   bool any() const { return squares != Squares::kNone || kronecker || gram; }
 };
 
 /// What one layer adds to in its backward. Shared by the layer, the autograd graph and whoever asked; tensors that were
 /// not asked for are undefined. All are sums over examples and add up over micro-batches.
 struct LayerRecord : torch::CustomClassHolder {
-  Request request;
+  LayerRequest request;
   at::Tensor weight_squares;  ///< shape of the weight
   at::Tensor bias_squares;    ///< shape of the bias
   at::Tensor output_factor;   ///< G, sum_i sum_t Dz Dz^T  [I, I]

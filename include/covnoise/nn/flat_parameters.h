@@ -27,11 +27,11 @@ class FlatParameters {
   std::int64_t count() const { return count_; }          ///< d, the number of trainable parameters
 
   /// The parameters [begin, end) of entries() as a layout of their own, in the same memory.
-  FlatParameters part(std::size_t begin, std::size_t end) const;
+  FlatParameters slice(std::size_t begin, std::size_t end) const;
   /// Where a part begins in the whole, of which it is one; 0 for the whole.
   std::size_t first_entry() const { return first_entry_; }
   std::int64_t first_element() const { return first_element_; }
-  at::Tensor part_of(const at::Tensor& whole) const;  ///< of a buffer of the whole's layout; undefined of an undefined
+  at::Tensor slice_of(const at::Tensor& whole) const;  ///< of a buffer of the whole's layout; undefined of an undefined
 
   at::Tensor& values() { return values_; }
   at::Tensor& gradient() { return gradient_; }

@@ -26,7 +26,7 @@ class Recorder {
   Recorder& operator=(const Recorder&) = delete;
 
   /// Starts new sums. Layers that give Kronecker factors where those are asked for give no squares.
-  void start(const Request& request);
+  void start(const LayerRequest& request);
   /// Whether the next backward passes record. A forward pass whose graph shall record must run between start and stop.
   void set_active(bool active);
   void stop();
@@ -40,13 +40,13 @@ class Recorder {
   const std::vector<std::string>& unaccounted() const { return unaccounted_; }
 
  private:
-  Request request_of(std::size_t layer) const;
+  LayerRequest request_of(std::size_t layer) const;
 
   torch::nn::Module& module_;
   const FlatParameters& parameters_;
   std::vector<Layer> layers_;
   std::vector<std::string> unaccounted_;
-  Request request_;
+  LayerRequest request_;
   at::Tensor squares_, draw_;
 };
 

@@ -1,53 +1,108 @@
 #pragma once
 #include "covnoise/nn/recorder.h"
 #include "covnoise/noise/structure.h"
+#include "covnoise/ops/device.h"
 
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace covnoise {
 
-/// Walks a large batch in micro-batches: the gradient of the mean loss and whatever statistics a noise structure needs,
-/// in as few backward passes as that takes. Results do not depend on how the batch is sliced, beyond rounding.
+/// What the metrics need from one step. On a device the values are one tensor, so that one copy brings those of many
+/// steps to the host.
+struct StepMetrics {
+  double loss_sum = 0;       ///< sum of the examples' losses
+  double correct = 0;        ///< examples whose largest logit is that of their label
+  double gradient_norm = 0;  ///< of the mean gradient
+  double diagonal_sum = 0;   ///< sum of the diagonal's estimate; 0 without squares
+  double stop_requests = 0;  ///< ranks that want to stop; 0 in one process
+
+  /// Order of the packed values.
+  enum Index : std::int64_t { kLossSum, kCorrect, kGradientNorm, kDiagonalSum, kStopRequests, kCount };
+  /// Scalars -> a double tensor [kCount]; undefined ones are 0.
+  static at::Tensor pack(const at::Tensor& loss_sum, const at::Tensor& correct, const at::Tensor& gradient_norm,
+                         const at::Tensor& diagonal_sum, const at::Tensor& stop_requests);
+  /// From kCount consecutive values on the host.
+  static StepMetrics unpack(const double* packed);
+};
+
+/// The gradient pass of one large batch, from begin to finish: forward and backward passes over micro-batches, which
+/// give the gradient of the mean loss and whatever statistics a noise structure needs, in as few backward passes as
+/// possible. Results do not depend on the micro-batches, beyond rounding.
+///
+/// `run` does all of it. Callers that load micro-batches themselves call `begin`, `add` for each of them, `finish`.
 class GradientPass {
  public:
   struct Options {
-    std::int64_t ghost_batch = 0;            ///< examples of a ghost batch, for the `ghost` estimator
-    std::vector<std::string> without_noise;  ///< parameters of layers that cannot account: left without noise
-  };
-  /// Sums over the batch, as tensors of one element where the network is.
-  struct Sums {
-    at::Tensor loss;     ///< double
-    at::Tensor correct;  ///< int64
+    std::int64_t group = 0;                       ///< examples per group of the ghost estimator
+    std::int64_t micro_batch = 0;                 ///< examples that `run` passes at once; 0: the whole batch
+    std::vector<std::string> without_noise = {};  ///< parameters of layers that cannot account: left without noise
   };
   using Forward = std::function<at::Tensor(const at::Tensor& images)>;
 
-  /// `forward` runs `module` and gives logits; `parameters` are the module's.
-  GradientPass(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options);
+  /// Which statistics, and the counters of the random numbers that are drawn for them.
+  struct Request {
+    Needs needs;
+    std::uint64_t seed = 0;
+    std::uint32_t step = 0;
+    std::int64_t first = 0;  ///< index of the first example in the large batch, of which this may be a shard
+  };
 
-  /// Starts a batch, whose first `add` sets gradient and sums to zero. `seed` and `step` choose the signs, labels
-  /// and normal numbers that are drawn, `first` the place of the first example in the large batch, of which this may be
-  /// a part.
-  void begin(const Needs& needs, std::uint64_t seed, std::uint32_t step, std::int64_t first = 0);
+  struct Examples {
+    at::Tensor images, labels;
+  };
+  using AddHostCallback = CudaGraphSequence::AddHostCallback;
+  /// What `run` passes over.
+  struct Batch {
+    std::int64_t size = 0;
+    /// Examples [first, first + count) of the batch.
+    std::function<Examples(std::int64_t first, std::int64_t count)> load;
+    /// Called before the last micro-batch, unless that is replayed. What hooks of the backward pass then hand to
+    /// `add_host_callback` is called at this point of the pass: at once while it runs, otherwise in every replay.
+    std::function<void(const AddHostCallback& add_host_callback)> before_last = [](const AddHostCallback&) {};
+  };
+
+  /// What a pass gave, on the network's device.
+  struct Result {
+    GradientStatistics statistics;
+    at::Tensor metrics;  ///< of StepMetrics
+  };
+
+  /// `forward` runs `module` and returns logits; `parameters` are the module's.
+  GradientPass(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options);
+  ~GradientPass();
+
+  /// A whole batch. On a GPU as a CUDA graph, one for each kind of batch (its size, and what the noise needs): the
+  /// first batch of a kind runs eagerly, the second is captured, later ones are replayed. What differs from step to
+  /// step (examples, random numbers) is in tensors that the graph reads, or in host callbacks. Kronecker factors are
+  /// never captured. The result is valid until the next call.
+  const Result& run(const Request& request, const Batch& batch);
+
+  /// Starts a batch, whose first `add` sets gradient and sums to zero.
+  void begin(const Request& request);
   /// The next examples of the batch: forward and every backward pass. With batch statistics, whole ghost batches.
-  /// Neither this nor `finish` waits for a device: from the second batch of a size on a captured graph can hold them,
-  /// unless Kronecker factors are needed.
+  /// Neither this nor `finish` waits for a device.
   void add(const at::Tensor& images, const at::Tensor& labels);
-  const Sums& sums() const { return sums_; }
-  /// The statistics of a part of the parameters, already during the last `add`, once its backward pass is through with
-  /// them. Parts come from the last to the first, and `finish` does the rest. Not where other passes follow that one:
-  /// with labels of the model, or an extra backward.
-  GradientStatistics finish_part(const FlatParameters& part);
-  /// The statistics of the batch. Its buffers belong to the pass until the next begin that asks for them again.
+  /// Sum of the losses of the examples added so far: a scalar on the network's device.
+  const at::Tensor& loss_sum() const { return loss_sum_; }
+  /// The statistics of a slice of the parameters, already during the last `add`, once its backward pass has finished
+  /// with them. Slices come from the last to the first, and `finish` does the rest. Not possible where other passes
+  /// follow that one: with labels of the model, or an extra backward.
+  GradientStatistics finish_slice(const FlatParameters& slice);
+  /// The statistics of the batch. Its buffers belong to the pass until the next begin that requests them again.
   GradientStatistics finish();
 
  private:
-  /// Random numbers, one for each example of the batch: what is drawn for an example depends on its place in the large
-  /// batch, not on the slice it comes in.
+  /// Random numbers, one for each example of the batch: what is drawn for an example depends on its index in the large
+  /// batch, not on its micro-batch.
   struct Drawn {
     RandomStream stream;
     at::Tensor values;
   };
+  struct Captured;
   template <class Fill>
   at::Tensor next_of(Drawn& drawn, std::int64_t n, const at::TensorOptions& options, const Fill& fill) const;
   void start_sums();
@@ -56,8 +111,12 @@ class GradientPass {
   void check_accounted(const Needs& needs) const;
   void finish_elements(std::int64_t first);
   void finish_diagonal(at::Tensor squares, const at::Tensor& mean) const;
-  GradientStatistics statistics_of(const FlatParameters& part) const;
-  std::vector<KroneckerFactor> factors_of(const FlatParameters& part) const;
+  GradientStatistics statistics_of(const FlatParameters& slice) const;
+  std::vector<KroneckerFactor> factors_of(const FlatParameters& slice) const;
+  Result pass_over(const Batch& batch, const AddHostCallback& add_host_callback);
+  Result finish_with_metrics();
+  const Result& run_captured(const Batch& batch);
+  Captured* find_captured(std::int64_t batch);
 
   torch::nn::Module& module_;
   Forward forward_;
@@ -67,11 +126,13 @@ class GradientPass {
   Needs needs_;
   Drawn signs_, labels_;
   at::Tensor draw_;
-  Sums sums_;
-  std::int64_t first_ = 0;     // place in the large batch of the first example,
-  std::int64_t place_ = 0;     // and of the first of this micro-batch
-  std::int64_t examples_ = 0;  // those of this micro-batch included
-  std::int64_t sums_end_ = 0;  // elements of gradient and squares before this one are sums still, the others means
+  at::Tensor loss_sum_, correct_;    // double and int64 scalars where the network is
+  std::int64_t first_ = 0;           // index in the large batch of the first example,
+  std::int64_t first_of_micro_ = 0;  // and of the first one of this micro-batch
+  std::int64_t examples_ = 0;        // including those of this micro-batch
+  std::int64_t sums_end_ = 0;  // elements of gradient and squares before this one are still sums, the others means
+  Result result_;              // of a batch that is not captured
+  std::vector<std::unique_ptr<Captured>> captured_;  // one for each kind of batch
 };
 
 }  // namespace covnoise

@@ -1,4 +1,5 @@
 #pragma once
+#include "covnoise/noise/options.h"
 #include "covnoise/noise/structure.h"
 #include "covnoise/ops/sgd_update.h"
 
@@ -11,76 +12,60 @@
 
 namespace covnoise {
 
-/// Where the noise enters a step with momentum.
-enum class Placement {
-  kUpdate,    ///< past the momentum buffer: Algorithm 1 as printed
-  kGradient,  ///< through it, which makes it 1 / (1 - momentum) times as strong in the long run
-};
-
-/// When, how strongly and where noise of any structure is added.
-struct InjectionOptions {
-  std::string structure = "none";
-  StructureOptions structure_options;
-  std::int64_t small_batch = 128;  ///< M_S, whose noise the large batch lacks
-  double scale = 1;                ///< factor of the formula's s
-  bool match = false;              ///< instead: the temperature of the small batch (docs/noise.md)
-  double match_lr = 0.1;           ///< the small batch's rate and momentum, for `match`
-  double match_momentum = 0.9;
-  Placement placement = Placement::kUpdate;
-  double stop_after = 0.25;  ///< fraction of the training after which the noise is off
-  std::int64_t refresh = 1;  ///< steps between two refreshes of the statistics
-};
-
-/// What the policy knows of a step.
+/// What the policy knows about a step.
 struct StepContext {
-  std::uint64_t seed = 0;
-  std::int64_t step = 0;
-  double fraction = 0;  ///< of the training that lies before this step
-  std::int64_t batch = 0;
-  double lr = 0;
-  double momentum = 0;
-  double decay = 1;  ///< what the schedule has multiplied the rate by, warm-up left out: the small batch's is the same
-  std::uint32_t part = 0;  ///< which part of the batch the statistics are of, where they are of a part
-  double share = 1;        ///< of the batch that this part is
+  std::uint64_t seed = 0;   ///< of the run
+  std::int64_t step = 0;    ///< from 0
+  double fraction = 0;      ///< of the training before this step
+  std::int64_t batch = 0;   ///< M_L
+  double lr = 0;            ///< learning rate of this step
+  double momentum = 0;      ///< of the optimizer
+  double decay = 1;         ///< factor of the learning rate by the schedule, without warm-up
+  std::uint32_t shard = 0;  ///< which shard of the batch the statistics belong to
+  double share = 1;         ///< fraction of the batch in this shard
 };
 
-/// The policy around a structure: scale, placement, stop and refresh, the same for all of them.
+/// When, where and how strongly the noise of a structure is added: scale, placement, stop and refresh.
 class Injection {
  public:
-  explicit Injection(const InjectionOptions& options);
-  /// The same around a structure of the caller's own; options.structure is then only its name.
-  Injection(const InjectionOptions& options, std::unique_ptr<NoiseStructure> structure);
+  /// Around the structure that the options name. `batch_statistics` as for make_structure.
+  explicit Injection(const NoiseOptions& options, bool batch_statistics = false);
+  /// Around the caller's own structure; `options.structure` and `options.estimator` are not used.
+  Injection(const NoiseOptions& options, std::unique_ptr<NoiseStructure> structure);
 
-  /// Factor of the structure's sample at this step: s, sigma's 1, or 0 where there is no noise.
+  /// Factor of the structure's sample at this step: s, 1 for structures with their own sigma, or 0 without noise.
   double scale(const StepContext& context) const;
-  /// What the backward passes of this step must give: the structure's needs, or nothing between two refreshes.
+  /// What the backward passes of this step must compute: the structure's needs, or nothing between two refreshes.
   Needs needs(const StepContext& context) const;
-  /// scale * C^(1/2) xi; undefined where there is no noise. Takes over the statistics of a step that had needs. Those
-  /// of a part of the batch give a part of the noise (where drawn_by_parts): the sum over parts is the whole's. Those
-  /// of a part of the parameters (FlatParameters::part, always the same ones) give the noise of these parameters.
+  /// scale * C^(1/2) xi; undefined without noise. Keeps the statistics of a step that had needs. The statistics of a
+  /// shard of the batch give this shard's noise (if drawn_by_shards), and the shards' noises add up to the whole's. The
+  /// statistics of a slice of the parameters (FlatParameters::slice, always the same slices) give the slice's noise.
   StepNoise draw(const GradientStatistics& statistics, const StepContext& context);
 
-  bool drawn_by_parts() const { return structure_->adds_up_over_parts(); }
-  Needs structure_needs() const { return structure_->needs(); }  ///< of a step that has noise and refreshes
+  /// Whether each shard of a batch draws its own share of the noise.
+  bool drawn_by_shards() const { return structure_->adds_up_over_shards(); }
+  Needs structure_needs() const { return structure_->needs(); }  ///< in a step with noise that refreshes the statistics
   Placement placement() const { return options_.placement; }
-  /// a_eff s^2 in the gradient, a (1 - momentum) s^2 in the update: to be compared with a_eff / M.
+  /// a_eff s^2 in the gradient, a (1 - momentum) s^2 in the update, to compare with SGD's own a_eff / M.
   double noise_temperature(const StepContext& context) const;
 
-  /// What a resumed run needs: the statistics kept between refreshes, by name. Nothing where every step refreshes.
+  /// What a resumed run needs: the statistics kept between refreshes, by name. Empty if every step refreshes.
   std::vector<std::pair<std::string, at::Tensor>> state() const;
+  /// Restores what `state` returned.
   void load_state(const std::vector<std::pair<std::string, at::Tensor>>& state, const FlatParameters& parameters);
 
  private:
   GradientStatistics* kept_of(const FlatParameters* parameters);
   GradientStatistics& keep(GradientStatistics statistics);
 
-  InjectionOptions options_;
+  NoiseOptions options_;
   std::unique_ptr<NoiseStructure> structure_;
-  std::vector<GradientStatistics> kept_;  // of the whole network, or of its parts in their order
+  std::vector<GradientStatistics> kept_;  // of the whole network, or of its slices in their order
 };
 
 /// s^2 of the matched temperature in the gradient, (a_S,eff / a_eff) / M_S - 1 / M_L, at least 0 and at most the
-/// formula's s^2 = (M_L - M_S) / (M_L M_S); in the update the same without the upper limit, over (1 - momentum)^2.
-double matched_scale_squared(const InjectionOptions& options, const StepContext& context);
+/// formula's s^2 = (M_L - M_S) / (M_L M_S); in the update the same without the upper limit, divided by (1 -
+/// momentum)^2.
+double matched_scale_squared(const NoiseOptions& options, const StepContext& context);
 
 }  // namespace covnoise

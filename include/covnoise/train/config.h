@@ -1,4 +1,6 @@
 #pragma once
+#include "covnoise/noise/options.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -9,102 +11,96 @@
 
 namespace covnoise {
 
-/// From `epoch` on (below 1: that fraction of the training), train with `batch` examples a step and base rate `lr`.
+/// From `epoch` on, train with `batch` examples per step and the base learning rate `lr`.
 struct BatchChange {
-  double epoch = 0;
-  std::int64_t batch = 0;
-  double lr = 0;  ///< 0: the model's default rate for this batch
+  double epoch = 0;        ///< below 1: that fraction of the training
+  std::int64_t batch = 0;  ///< examples per step
+  double lr = 0;           ///< base learning rate; 0: the model's default for this batch size
   friend bool operator==(const BatchChange& a, const BatchChange& b) {
     return a.epoch == b.epoch && a.batch == b.batch && a.lr == b.lr;
   }
 };
 
-/// noise.scale: a factor of the formula's s, or "match", the small batch's temperature.
-struct NoiseScale {
-  bool match = false;
-  double factor = 1;  ///< unused where match
-  friend bool operator==(const NoiseScale& a, const NoiseScale& b) {
-    return a.match == b.match && (a.match || a.factor == b.factor);
-  }
-};
+// The limits of each key, and its help text, are in the table of src/train/config/config_fields.cpp (describe_keys()).
 
-// What each key means, its limits and its text for users stand once, in the table of config.cpp (describe_keys()).
-
+/// The [train] section: optimizer, schedules, and what is measured and kept.
 struct TrainConfig {
-  std::int64_t batch = 128, epochs = 10;
-  double lr = 0, momentum = 0.9;
-  bool nesterov = false;
-  double weight_decay = 5e-4, clip_norm = 0;
-  std::int64_t ghost_batch = 128, micro_batch = 0;
-  double warmup = 0;
-  std::string schedule = "step";
-  std::vector<double> milestones = {0.5, 0.75};
-  double decay = 0.1;
-  std::vector<BatchChange> batch_schedule;
-  std::string eval_train = "never";
-  std::int64_t eval_every = 1;
-  std::int64_t log_every = 0, checkpoint_every = 1, snapshot_every = 0;
-  std::string precision = "fp32";
+  std::int64_t batch = 128;                      ///< examples per step
+  std::int64_t epochs = 10;                      ///< passes over the training set
+  double lr = 0;                                 ///< base learning rate; 0: the model's default for this batch size
+  double momentum = 0.9;                         ///< b <- momentum b + gradient
+  bool nesterov = false;                         ///< Nesterov's momentum
+  double weight_decay = 5e-4;                    ///< times the weight, added to the gradient
+  double clip_norm = 0;                          ///< largest norm of the gradient; 0: no clipping
+  std::int64_t ghost_batch = 128;                ///< examples that are normalised together; 0: the whole batch
+  std::int64_t micro_batch = 0;                  ///< examples in memory at once; 0: chosen by the program
+  double warmup = 0;                             ///< linear warm-up: epochs, or below 1 a fraction of the training
+  std::string schedule = "step";                 ///< of the learning rate after the warm-up: step, cosine or constant
+  std::vector<double> milestones = {0.5, 0.75};  ///< when the step schedule decays: epochs, or below 1 fractions
+  double decay = 0.1;                            ///< factor of the learning rate at each milestone
+  std::vector<BatchChange> batch_schedule;       ///< changes of the batch size during the training
+  std::string eval_train = "never";   ///< evaluate on the training set: never, last (epoch) or every (evaluation)
+  std::int64_t eval_every = 1;        ///< epochs between evaluations; 0: only after the last epoch
+  std::int64_t log_every = 0;         ///< steps between records in the metrics; 0: about ten per epoch
+  std::int64_t checkpoint_every = 1;  ///< epochs between checkpoints
+  std::int64_t snapshot_every = 0;    ///< steps between networks that are kept for analyses; 0: none
+  std::string precision = "fp32";     ///< fp32, fp64, tf32 or bf16; parameters stay in float32 with the last two
 };
 
+/// The [data] section.
 struct DataConfig {
-  std::string name = "glyphs";  ///< `data = "mnist"` in a recipe or override is short for `data.name`
-  std::int64_t train_limit = 0, test_limit = 0, holdout = 0;
-  std::string augment = "auto";
+  std::string name = "glyphs";   ///< data set; `data = "mnist"` in a recipe or override is short for `data.name`
+  std::int64_t train_limit = 0;  ///< use only the first N training examples; 0: all
+  std::int64_t test_limit = 0;   ///< use only the first N test examples; 0: all
+  std::int64_t holdout = 0;      ///< the last N training examples are held out as the validation set
+  std::string augment = "auto";  ///< pad, crop and flip: on, off, or auto, the data set's default
 };
 
-struct NoiseConfig {
-  std::string structure = "none", estimator = "auto", labels = "data";
-  std::int64_t small_batch = 128;
-  NoiseScale scale;
-  double match_lr = 0, match_momentum = 0.9;
-  std::string placement = "update";
-  double stop_after = 0.25;
-  std::int64_t refresh = 1;
-  double sigma = 0.1;
-};
-
-/// How, not what: recorded, but no part of the comparison of two configurations.
+/// The [run] section: how a training runs, not what is trained. Recorded, but ignored when configurations are compared.
 struct RunConfig {
-  std::int64_t threads = 0;
-  std::string device = "cpu";
-  bool deterministic = false;
+  std::int64_t threads = 0;    ///< CPU threads; 0: all
+  std::string device = "cpu";  ///< cpu, cuda or cuda:N
+  bool deterministic = false;  ///< on a GPU: the same bits in every run, by algorithms that may be slower
 };
 
 /// Everything that decides a training run.
 struct Config {
-  std::string model = "lenet", regime = "sb";
-  std::uint64_t seed = 0;
+  std::string model = "lenet";  ///< network: one of model_names()
+  std::string regime = "sb";    ///< one of regime_names(): sets the defaults of other keys
+  std::uint64_t seed = 0;       ///< of initialisation, data order, augmentation and noise
   TrainConfig train;
   DataConfig data;
-  NoiseConfig noise;
+  NoiseOptions noise;
   RunConfig run;
 };
 
-/// Later ones win: defaults, the regime's fragment (train/regimes.h), the recipe's own keys, the recipe's table
-/// [regimes.<regime>], `overrides` ("train.lr=0.2", values in TOML; a bare word is taken for text) in their order. The
-/// regime is that of the last override that names one, else the recipe's, else the default. Checked as a whole.
+/// Loads a configuration. Later sources win: defaults, the regime's fragment (train/regimes.h), the recipe's own keys,
+/// the recipe's table [regimes.<regime>], `overrides` ("train.lr=0.2", values in TOML; a bare word is text) in their
+/// order. The regime is that of the last override that names one, otherwise the recipe's, otherwise the default. The
+/// result is checked as a whole.
 Config load_config(const std::optional<std::filesystem::path>& recipe, const std::vector<std::string>& overrides);
-/// The same for a recipe's text; errors call it `name`.
+/// The same for the text of a recipe, which errors call `name`.
 Config load_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides);
 
-/// A run's config.toml as to_toml wrote it: no regime fragment is applied again. `overrides` on top, as above.
+/// A run's config.toml as to_toml wrote it: no regime fragment is applied again. `overrides` come last, as above.
 Config read_config(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
+/// The same for its text, which errors call `name`.
 Config parse_config(std::string_view toml, const std::string& name);
 
-/// Limits of single values and of their combinations (whole ghost batches); an Error gives value and limit.
+/// Checks the limits of single values and of combinations (whole ghost batches); an Error gives the value and the
+/// limit.
 void check_config(const Config& config);
 
-/// The resolved configuration: all keys in a fixed order, without comments; parse_config gives it back exactly.
+/// The resolved configuration: all keys in a fixed order, without comments; parse_config restores it exactly.
 std::string to_toml(const Config& config);
 
-/// One line for each key that differs, but for those that do not decide what is trained ([run], train.eval_*):
-/// "train.lr: 0.1 there, 0.2 here".
+/// One line for each key that differs, except those that do not decide what is trained ([run], train.eval_*,
+/// train.*_every): "train.lr: 0.1 there, 0.2 here".
 std::vector<std::string> difference(const Config& there, const Config& here);
 
 std::vector<std::string> config_keys();  ///< "train.lr", ...
 /// Each key with its value as to_toml writes it, in the order of config_keys.
 std::vector<std::pair<std::string, std::string>> config_values(const Config& config);
-std::string describe_keys();  ///< a line for each key: name, default, what it means
+std::string describe_keys();  ///< one line per key: name, default, meaning
 
 }  // namespace covnoise

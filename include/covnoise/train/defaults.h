@@ -1,5 +1,4 @@
 #pragma once
-#include "covnoise/noise/injection.h"
 #include "covnoise/train/config.h"
 
 namespace covnoise {
@@ -11,8 +10,5 @@ void resolve_defaults(Config& config);
 
 /// The default rate of a model at a batch size, momentum 0.9: default_lr * (batch / 128)^rate_exponent.
 double default_rate(const std::string& model, std::int64_t batch);
-
-/// The [noise] section as the options of an Injection.
-InjectionOptions injection_options(const Config& config);
 
 }  // namespace covnoise

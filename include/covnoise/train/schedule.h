@@ -6,13 +6,13 @@
 
 namespace covnoise {
 
-/// Which batch and which rate each step of a training has. Epochs and steps count from 0. The last, smaller batch of an
-/// epoch is dropped. The rate is base(epoch) * factor(step): linear warm-up, then step decay, half a cosine to 0, or
-/// nothing.
+/// The batch size and learning rate of every step. Epochs and steps count from 0. The last, incomplete batch of an
+/// epoch is dropped. The learning rate is base(epoch) * factor(step): linear warm-up, then step decay, half a cosine to
+/// 0, or constant.
 class Schedule {
  public:
-  /// `config` with its rates resolved (none is 0); `train_examples` after data.train_limit and data.holdout. A batch
-  /// larger than that is an Error.
+  /// `config` with resolved learning rates (none is 0); `train_examples` after data.train_limit and data.holdout. A
+  /// larger batch is an Error.
   Schedule(const Config& config, std::int64_t train_examples);
 
   std::int64_t epochs() const { return static_cast<std::int64_t>(epochs_.size()); }
@@ -24,9 +24,9 @@ class Schedule {
   std::int64_t epoch_of(std::int64_t step) const;
 
   double lr(std::int64_t step) const;
-  double factor(std::int64_t step) const;    ///< lr over the epoch's base rate: the same for all batches at one epoch
+  double factor(std::int64_t step) const;    ///< lr divided by the epoch's base rate
   double decay(std::int64_t step) const;     ///< the same without the warm-up
-  double fraction(std::int64_t step) const;  ///< of the training, in epochs, that lies before this step: [0, 1)
+  double fraction(std::int64_t step) const;  ///< of the training, in epochs, before this step: [0, 1)
 
  private:
   struct Epoch {
@@ -42,8 +42,8 @@ class Schedule {
   std::vector<std::int64_t> milestones_;  ///< epochs
 };
 
-/// A time in a recipe as an epoch: from 1 on it is one; below, it is that fraction of the training, in whole epochs
-/// and, unless it is 0, not before epoch 1.
+/// Converts a time in a recipe to an epoch: a value of at least 1 is one; below 1 it is a fraction of the training, in
+/// whole epochs and, unless it is 0, not before epoch 1.
 std::int64_t epoch_of_setting(double setting, std::int64_t epochs);
 
 }  // namespace covnoise

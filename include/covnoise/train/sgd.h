@@ -4,20 +4,21 @@
 
 namespace covnoise {
 
+/// Hyperparameters of Sgd.
 struct SgdOptions {
-  double momentum = 0.9;
-  bool nesterov = false;
+  double momentum = 0.9;    ///< factor of the momentum buffer
+  bool nesterov = false;    ///< Nesterov's momentum
   double weight_decay = 0;  ///< on all parameters, added to the gradient
-  double clip_norm = 0;     ///< largest norm of the mean gradient, before noise and weight decay; 0: any
+  double clip_norm = 0;     ///< largest norm of the mean gradient, before noise and weight decay; 0: no clipping
 };
 
-/// Stochastic gradient descent with momentum, as PyTorch defines it (the rate outside the buffer), with noise in the
-/// gradient or in the update: ops/sgd_update.h has the formula.
+/// Stochastic gradient descent with momentum, as PyTorch defines it (the learning rate outside the buffer), with noise
+/// in the gradient or in the update: ops/sgd_update.h has the formula.
 class Sgd {
  public:
   Sgd(FlatParameters& parameters, const SgdOptions& options);
 
-  /// One step from the mean gradient in parameters.gradient(), which stays. `noise` may be undefined.
+  /// One step from the mean gradient in parameters.gradient(), which is not changed. `noise` may be undefined.
   void step(double lr, const StepNoise& noise, Placement placement);
 
   at::Tensor& momentum_buffer() { return momentum_; }

@@ -11,52 +11,55 @@
 
 namespace covnoise {
 
+/// What train() needs besides the configuration.
 struct TrainOptions {
   Config config;              ///< resolved (train/defaults.h)
   std::filesystem::path out;  ///< the run's folder
   DataSetByName data;         ///< called once, with data.name, after the configuration has been checked
-  std::function<bool()> stop_requested = [] { return false; };              ///< asked after every step
-  std::function<void(const std::string&)> say = [](const std::string&) {};  ///< lines for people
-  bool progress_bar = false;
-  Communicator* communicator = nullptr;  ///< of the ranks that train together; rank 0 writes. Null: this process alone
-  BucketOptions buckets;                 ///< of their sums
+  std::function<bool()> stop_requested = [] { return false; };              ///< called after every step
+  std::function<void(const std::string&)> say = [](const std::string&) {};  ///< receives lines for the user
+  bool progress_bar = false;                                                ///< on standard error
+  Communicator* communicator = nullptr;  ///< ranks that train together; rank 0 writes. Null: one process
+  BucketOptions buckets;                 ///< of their all-reduce
 };
 
+/// How train() ended.
 enum class Outcome {
-  kFinished,
+  kFinished,        ///< the last step was done
   kFinishedBefore,  ///< there was nothing left to do
   kInterrupted,     ///< a checkpoint was written
 };
 
-/// Trains in the folder `out`: a new run where it is empty; goes on with an unfinished one of the same configuration;
-/// an Error that lists the difference where it holds another configuration. Of several ranks rank 0 alone reads and
-/// writes the folder; those whose configuration, program or data differ from its are refused.
+/// Trains in the folder `out`: starts a new run where it is empty, and resumes an unfinished run of the same
+/// configuration. A run of another configuration is an Error that lists the differences. With several ranks only rank 0
+/// reads and writes the folder; ranks whose configuration, program or data differ from rank 0's are refused.
 Outcome train(const TrainOptions& options);
 
-/// A network of a run as its checkpoint left it.
+/// A network of a run, as a checkpoint holds it.
 struct TrainedModel {
   Config config;
   DataSource source;
   std::shared_ptr<Model> model;
-  std::int64_t step = 0;
+  std::int64_t step = 0;  ///< steps done
 };
 
+/// Which checkpoint of a run.
 enum class Which { kLast, kBest };
-/// On `device` (run.device), whatever it was trained on.
+/// Loads a network onto `device` (run.device), whatever device it was trained on.
 TrainedModel load_trained(const std::filesystem::path& run, Which which, const DataSetByName& data,
                           const std::function<void(const std::string&)>& warn, const std::string& device = "cpu");
 
-/// The last network of a run for an analysis: in float32 where it was trained with less.
+/// The last network of a run, for an analysis: in float32 if it was trained with less.
 TrainedModel load_for_analysis(const std::filesystem::path& run, const DataSetByName& data,
                                const std::function<void(const std::string&)>& warn, const std::string& device);
 
-/// Steps after which the network was kept, ascending: as a checkpoint or as a snapshot (train.snapshot_every).
+/// Steps after which the network was kept, in ascending order: as a checkpoint or as a snapshot (train.snapshot_every).
 std::vector<std::int64_t> kept_steps(const std::filesystem::path& run);
 
-/// Puts the network of such a step into `trained`; an Error lists the steps there are.
+/// Loads the network of such a step into `trained`; an Error lists the available steps.
 void load_step(TrainedModel& trained, const std::filesystem::path& run, std::int64_t step);
 
-/// Parameters and buffers under their names, and back. A name or shape that does not fit is an Error.
+/// Parameters and buffers by name, and back. A name or shape that does not match is an Error.
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& model);
 void load_model_tensors(torch::nn::Module& model, const std::vector<NamedTensor>& tensors);
 

@@ -89,7 +89,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward(
   call.dweight_squares = added_to(weight_squares, channels), call.dbias_squares = added_to(bias_squares, channels);
   TORCH_CHECK(!call.dweight_squares || examples_per_group == 1 || examples_per_group == ghost_batch,
               "on a GPU the squares of a normalisation are by example or by its ghost batch of ", ghost_batch,
-              ", not by ", examples_per_group, " examples: set train.ghost_batch and noise.small_batch alike");
+              ", not by ", examples_per_group, " examples: set train.ghost_batch and noise.group alike");
   call.squares_per_example = examples_per_group == 1;
   const auto space = workspace(ghost_norm_backward_workspace(call), x);
   call.workspace = reinterpret_cast<float*>(space.data_ptr());

@@ -6,11 +6,11 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/noise/injection.h"
 #include "covnoise/train/regimes.h"
 #include "covnoise/train/schedule.h"
 #include "train/config/config_fields.h"
 #include "train/config/config_toml.h"
-#include "train/loop/training_step.h"
 
 namespace covnoise {
 namespace {
@@ -41,14 +41,8 @@ void check_batch_schedule(const TrainConfig& train) {
   }
 }
 
-void check_noise(const Config& config) {
-  const auto& noise = config.noise;
-  if (noise.refresh > 1 &&
-      make_structure(noise.structure, injection_options(config).structure_options)->needs().draw()) {
-    throw Error(fmt::format("noise.refresh = {} is not possible for {}{}: each step needs its own draw; leave it out",
-                            noise.refresh, noise.structure, noise.estimator == "signs" ? " with signs" : ""));
-  }
-}
+/// Fails where an Injection with these options cannot be made.
+void check_noise(const Config& config) { Injection{config.noise}; }
 
 Config merged(const Recipe* recipe, const std::vector<std::string>& overrides) {
   Config config;
@@ -100,6 +94,7 @@ Config parse_config(std::string_view toml, const std::string& name) {
   recipe.refuse_regime_tables();
   Config config;
   recipe.apply(config);
+  if (config.noise.group == 0) config.noise.group = config.noise.small_batch;  // written before the key existed
   try {
     check_config(config);
   } catch (const Error& error) {

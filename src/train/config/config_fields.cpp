@@ -16,7 +16,7 @@ Limit at_least(double least) { return {least, 1e300, false, {}, {}}; }
 Limit between(double least, double most) { return {least, most, false, {}, {}}; }
 Limit from_to_below(double least, double most) { return {least, most, true, {}, {}}; }
 Limit one_of(std::vector<std::string> choices) { return {-1e300, 1e300, false, std::move(choices), {}}; }
-Limit entries() { return {-1e300, 1e300, false, {}, "epochs and rates of at least 0, batches of at least 1"}; }
+Limit entries() { return {-1e300, 1e300, false, {}, "epochs and learning rates of at least 0, batches of at least 1"}; }
 
 Limit toml_unsigned() { return {0, 9223372036854775807.0, false, {}, "from 0 to 9223372036854775807"}; }
 
@@ -28,55 +28,59 @@ Limit toml_unsigned() { return {0, 9223372036854775807.0, false, {}, "from 0 to 
 std::vector<Field> make_fields() {
   return {
       COVNOISE_FIELD(model, any(), "network (covnoise models lists them)"),
-      COVNOISE_FIELD(regime, any(), "small batch, large batch, large batch with a noise: sets other keys' defaults"),
-      COVNOISE_FIELD(seed, toml_unsigned(), "of initialisation, order, augmentation and noise"),
+      COVNOISE_FIELD(regime, any(),
+                     "small batch, large batch, or large batch with noise; sets the defaults of other keys"),
+      COVNOISE_FIELD(seed, toml_unsigned(), "of initialisation, data order, augmentation and noise"),
 
-      COVNOISE_FIELD(train.batch, at_least(1), "examples of one step"),
+      COVNOISE_FIELD(train.batch, at_least(1), "examples per step"),
       COVNOISE_FIELD(train.epochs, between(1, 1e6), "passes over the training set"),
-      COVNOISE_FIELD(train.lr, at_least(0), "base learning rate; 0: the model's own for this batch"),
+      COVNOISE_FIELD(train.lr, at_least(0), "base learning rate; 0: the model's default for this batch size"),
       COVNOISE_FIELD(train.momentum, from_to_below(0, 1), "b <- momentum b + gradient"),
       COVNOISE_FIELD(train.nesterov, any(), "Nesterov's momentum"),
-      COVNOISE_FIELD(train.weight_decay, at_least(0), "added to the gradient, times the weight"),
-      COVNOISE_FIELD(train.clip_norm, at_least(0), "largest norm of the gradient; 0: any"),
+      COVNOISE_FIELD(train.weight_decay, at_least(0), "times the weight, added to the gradient"),
+      COVNOISE_FIELD(train.clip_norm, at_least(0), "largest norm of the gradient; 0: no clipping"),
       COVNOISE_FIELD(train.ghost_batch, at_least(0), "examples normalised together; 0: the whole batch"),
-      COVNOISE_FIELD(train.micro_batch, at_least(0), "examples held in memory together; 0: chosen by the program"),
+      COVNOISE_FIELD(train.micro_batch, at_least(0), "examples in memory at once; 0: chosen by the program"),
       COVNOISE_FIELD(train.warmup, at_least(0), "linear warm-up: epochs, or below 1 a fraction of the training"),
-      COVNOISE_FIELD(train.schedule, one_of({"step", "cosine", "constant"}), "of the rate after the warm-up"),
+      COVNOISE_FIELD(train.schedule, one_of({"step", "cosine", "constant"}), "of the learning rate after the warm-up"),
       COVNOISE_FIELD(train.milestones, at_least(0), "when the step schedule decays: epochs, or below 1 fractions"),
-      COVNOISE_FIELD(train.decay, at_least(0), "factor of the rate at each milestone"),
-      COVNOISE_FIELD(train.batch_schedule, entries(), "[[epoch, batch, rate], ...]: batch and base rate from then on"),
+      COVNOISE_FIELD(train.decay, at_least(0), "factor of the learning rate at each milestone"),
+      COVNOISE_FIELD(train.batch_schedule, entries(),
+                     "[[epoch, batch, lr], ...]: batch size and base learning rate from then on"),
       COVNOISE_FIELD(train.eval_train, one_of({"never", "last", "every"}),
                      "evaluate on the training set as well: after the last epoch, or at every evaluation"),
-      COVNOISE_FIELD(train.eval_every, at_least(0), "epochs between two evaluations; 0: after the last epoch alone"),
-      COVNOISE_FIELD(train.log_every, at_least(0), "steps between two step lines; 0: about ten lines an epoch"),
-      COVNOISE_FIELD(train.checkpoint_every, at_least(1), "epochs between two checkpoints"),
-      COVNOISE_FIELD(train.snapshot_every, at_least(0), "steps between two networks kept for analyses; 0: none"),
+      COVNOISE_FIELD(train.eval_every, at_least(0), "epochs between evaluations; 0: only after the last epoch"),
+      COVNOISE_FIELD(train.log_every, at_least(0), "steps between records in the metrics; 0: about ten per epoch"),
+      COVNOISE_FIELD(train.checkpoint_every, at_least(1), "epochs between checkpoints"),
+      COVNOISE_FIELD(train.snapshot_every, at_least(0), "steps between networks kept for analyses; 0: none"),
       COVNOISE_FIELD(train.precision, one_of({"fp32", "fp64", "tf32", "bf16"}),
                      "of the arithmetic; tf32 and bf16 on a GPU, with parameters in float32"),
 
-      COVNOISE_FIELD(data.name, any(), "data set (covnoise data list); `data = NAME` is short for it"),
-      COVNOISE_FIELD(data.train_limit, at_least(0), "only the first N training examples; 0: all"),
-      COVNOISE_FIELD(data.test_limit, at_least(0), "only the first N test examples, for quick tries; 0: all"),
-      COVNOISE_FIELD(data.holdout, at_least(0), "the last N of those are set add_host_callback, for val_accuracy"),
-      COVNOISE_FIELD(data.augment, one_of({"auto", "on", "off"}), "pad, crop and flip; auto: the data set's own way"),
+      COVNOISE_FIELD(data.name, any(), "data set (covnoise data list lists them); `data = NAME` is short for it"),
+      COVNOISE_FIELD(data.train_limit, at_least(0), "use only the first N training examples; 0: all"),
+      COVNOISE_FIELD(data.test_limit, at_least(0), "use only the first N test examples, for quick tries; 0: all"),
+      COVNOISE_FIELD(data.holdout, at_least(0), "hold out the last N training examples for val_accuracy"),
+      COVNOISE_FIELD(data.augment, one_of({"auto", "on", "off"}), "pad, crop and flip; auto: the data set's default"),
 
       COVNOISE_FIELD(noise.structure, one_of(structure_names()), "covariance of the noise added to the gradient"),
       COVNOISE_FIELD(noise.estimator, one_of({"auto", "exact", "ghost", "signs", "spatial"}),
-                     "of the diagonal; auto: ghost with batch normalisation, exact without"),
+                     "of the diagonal; auto: ghost with batch normalisation, otherwise exact"),
       COVNOISE_FIELD(noise.labels, one_of({"data", "model"}),
-                     "of the Fisher matrix: the data's, or drawn by the model"),
-      COVNOISE_FIELD(noise.small_batch, at_least(1), "the batch whose noise is to be had"),
+                     "of the Fisher matrix: the data's, or sampled from the model"),
+      COVNOISE_FIELD(noise.group, at_least(0), "examples per group of the ghost estimator; 0: noise.small_batch"),
+      COVNOISE_FIELD(noise.small_batch, at_least(1), "batch size whose noise is imitated"),
       COVNOISE_FIELD(noise.scale, at_least(0),
-                     "factor of the formula's scale; \"match\": the small batch's temperature"),
-      COVNOISE_FIELD(noise.match_lr, at_least(0), "the small batch's rate, for match; 0: the model's own"),
-      COVNOISE_FIELD(noise.match_momentum, from_to_below(0, 1), "the small batch's momentum, for match"),
-      COVNOISE_FIELD(noise.placement, one_of({"update", "gradient"}), "past the momentum buffer, or through it"),
+                     "factor of the formula's scale, or \"match\": the small batch's temperature"),
+      COVNOISE_FIELD(noise.match_lr, at_least(0),
+                     "learning rate of the small batch, for match; 0: the model's default"),
+      COVNOISE_FIELD(noise.match_momentum, from_to_below(0, 1), "momentum of the small batch, for match"),
+      COVNOISE_FIELD(noise.placement, one_of({"update", "gradient"}), "after the momentum buffer, or through it"),
       COVNOISE_FIELD(noise.stop_after, between(0, 1), "fraction of the training with noise"),
-      COVNOISE_FIELD(noise.refresh, at_least(1), "steps between two measurements of the statistics"),
-      COVNOISE_FIELD(noise.sigma, at_least(0), "strength of the multiplicative and the isotropic noise"),
+      COVNOISE_FIELD(noise.refresh, at_least(1), "steps between measurements of the statistics"),
+      COVNOISE_FIELD(noise.sigma, at_least(0), "strength of multiplicative and isotropic noise"),
 
-      COVNOISE_FIELD(run.threads, between(0, 4096), "of the CPU; 0: all"),
-      COVNOISE_FIELD(run.device, any(), "where it runs: cpu, cuda or cuda:N"),
+      COVNOISE_FIELD(run.threads, between(0, 4096), "CPU threads; 0: all"),
+      COVNOISE_FIELD(run.device, any(), "cpu, cuda or cuda:N"),
       COVNOISE_FIELD(run.deterministic, any(),
                      "on a GPU: the same bits in every run, by algorithms that may be slower"),
   };
@@ -108,6 +112,8 @@ std::string text_of(const std::string& value) {
   return text + '"';
 }
 
+std::string text_of(Labels labels) { return fmt::format("\"{}\"", labels_name(labels)); }
+std::string text_of(Placement placement) { return fmt::format("\"{}\"", placement_name(placement)); }
 std::string text_of(const NoiseScale& scale) { return scale.match ? "\"match\"" : text_of(scale.factor); }
 
 std::string text_of(const BatchChange& change) {
@@ -127,6 +133,8 @@ bool allowed(const Limit& limit, double value) {
 }
 
 bool allowed(const Limit&, bool) { return true; }
+bool allowed(const Limit&, Labels) { return true; }
+bool allowed(const Limit&, Placement) { return true; }
 bool allowed(const Limit& limit, std::int64_t value) { return allowed(limit, static_cast<double>(value)); }
 bool allowed(const Limit& limit, std::uint64_t value) { return allowed(limit, static_cast<double>(value)); }
 bool allowed(const Limit& limit, const NoiseScale& scale) { return scale.match || allowed(limit, scale.factor); }
@@ -150,6 +158,10 @@ auto visit_value(const Field& field, const Config& config, Visitor visitor) {
 }
 
 }  // namespace
+
+const char* labels_name(Labels labels) { return labels == Labels::kModel ? "model" : "data"; }
+
+const char* placement_name(Placement placement) { return placement == Placement::kGradient ? "gradient" : "update"; }
 
 std::string Field::section() const {
   const auto dot = key.find('.');

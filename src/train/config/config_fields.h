@@ -10,7 +10,7 @@
 namespace covnoise {
 
 using Member = std::variant<bool*, std::int64_t*, std::uint64_t*, double*, std::string*, std::vector<double>*,
-                            std::vector<BatchChange>*, NoiseScale*>;
+                            std::vector<BatchChange>*, NoiseScale*, Labels*, Placement*>;
 
 /// What a value may be: numbers (and each of a list) between the two, text one of the choices (any, where there are
 /// none).
@@ -32,6 +32,9 @@ struct Field {
   std::string name() const;       ///< "lr"
   bool decides_training() const;  ///< not only how it runs, or what is measured or kept of it
 };
+
+const char* labels_name(Labels labels);           ///< "data" or "model"
+const char* placement_name(Placement placement);  ///< "update" or "gradient"
 
 /// All of them: those without a section first, then section by section.
 const std::vector<Field>& config_fields();

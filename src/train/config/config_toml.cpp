@@ -68,6 +68,24 @@ bool read(const toml::node& node, std::string& value) {
   return found.has_value();
 }
 
+/// A member with named values: finds the node's text among them.
+template <typename Enum>
+bool read_name(const toml::node& node, Enum& value, std::initializer_list<Enum> all, const char* (*name)(Enum)) {
+  const auto text = node.value_exact<std::string_view>();
+  const auto found = std::find_if(all.begin(), all.end(), [&](Enum one) { return text && *text == name(one); });
+  if (found == all.end()) return false;
+  value = *found;
+  return true;
+}
+
+bool read(const toml::node& node, Labels& value) {
+  return read_name(node, value, {Labels::kData, Labels::kModel}, labels_name);
+}
+
+bool read(const toml::node& node, Placement& value) {
+  return read_name(node, value, {Placement::kUpdate, Placement::kGradient}, placement_name);
+}
+
 bool read(const toml::node& node, NoiseScale& value) {
   if (node.value_exact<std::string_view>() == "match") {
     value.match = true;
@@ -102,8 +120,10 @@ std::string wanted(const Member& member) {
     const char* operator()(const double*) const { return "a number"; }
     const char* operator()(const std::string*) const { return "text in quotes"; }
     const char* operator()(const std::vector<double>*) const { return "a list of numbers"; }
-    const char* operator()(const std::vector<BatchChange>*) const { return "a list of [epoch, batch, rate]"; }
+    const char* operator()(const std::vector<BatchChange>*) const { return "a list of [epoch, batch, lr]"; }
     const char* operator()(const NoiseScale*) const { return "a number or \"match\""; }
+    const char* operator()(const Labels*) const { return "text in quotes"; }
+    const char* operator()(const Placement*) const { return "text in quotes"; }
   } names;
   return std::visit(names, member);
 }
@@ -112,6 +132,9 @@ std::string wanted(const Member& member) {
 void assign(Config& config, const Field& field, const toml::node& node, const std::string& where) {
   const Member member = field.member(config);
   if (!std::visit([&](auto* value) { return read(node, *value); }, member)) {
+    if (const auto text = node.value_exact<std::string_view>(); text && !field.limit.choices.empty()) {
+      throw Error(fmt::format("{}: {} = \"{}\": must be {}", where, field.key, *text, limit_text(field.limit)));
+    }
     throw Error(fmt::format("{}: {} must be {}", where, field.key, wanted(member)));
   }
   const std::string problem = broken_limit(field, config);
@@ -224,7 +247,9 @@ void apply_override(Config& config, const std::string& setting) {
   const auto start = std::min(setting.find_first_not_of(" \t", setting.find('=') + 1), setting.size());
   const std::string text = setting.substr(start);
   const bool quoted = !text.empty() && (text[0] == '"' || text[0] == '\'');
-  const bool wants_text = std::holds_alternative<std::string*>(field->member(config));
+  const Member member = field->member(config);
+  const bool wants_text = std::holds_alternative<std::string*>(member) || std::holds_alternative<Labels*>(member) ||
+                          std::holds_alternative<Placement*>(member);
   if (!wants_text || quoted) {
     try {
       const auto table = toml::parse("value = " + text);

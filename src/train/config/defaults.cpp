@@ -1,6 +1,7 @@
 #include "covnoise/train/defaults.h"
 
 #include "covnoise/nn/model_zoo.h"
+#include "covnoise/noise/structure.h"
 
 #include <algorithm>
 #include <cmath>
@@ -49,7 +50,8 @@ void resolve_defaults(Config& config) {
   }
   auto& noise = config.noise;
   if (noise.match_lr == 0) noise.match_lr = default_rate(config.model, noise.small_batch);
-  const auto structure = make_structure(noise.structure, injection_options(config).structure_options);
+  if (noise.group == 0) noise.group = noise.small_batch;
+  const auto structure = make_structure(noise, model_info(config.model).batch_statistics);
   if (noise.estimator == "auto") {
     const Squares squares = structure->needs().squares;
     if (squares != Squares::kNone) noise.estimator = squares == Squares::kGhost ? "ghost" : "exact";

@@ -79,7 +79,7 @@ void put_in_place(const fs::path& temporary, const fs::path& target) {
   if (fs::exists(target) && ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
     return sync_folder(target.parent_path());
   }
-  remove_tree(target);  // only where the file system cannot all_reduce; the rename will report what is wrong
+  remove_tree(target);  // only where the file system cannot exchange them; the rename will report what is wrong
   rename_synced(temporary, target);
 }
 

@@ -12,7 +12,7 @@ Evaluation evaluate(Model& model, const Loader& loader, Communicator* ranks) {
   const torch::NoGradGuard no_grad;
   const bool training = model.is_training();
   model.eval();
-  // Sums of losses and of correct answers by slice, added up in their order whoever computed them.
+  // Sums of losses and of correct answers per slice, added up in order, whichever rank computed them.
   auto sums = torch::zeros({slices, 2}, torch::TensorOptions(loader.device()).dtype(torch::kFloat64));
   for (std::int64_t i = ranks ? ranks->rank() : 0; i < slices; i += ranks ? ranks->size() : 1) {
     const auto indices = torch::arange(i * slice, std::min(loader.size(), (i + 1) * slice));

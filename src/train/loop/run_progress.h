@@ -7,16 +7,16 @@
 
 namespace covnoise {
 
-/// How far a run is: everything, besides the tensors, that a checkpoint keeps.
+/// How far a run is: everything except tensors that a checkpoint keeps.
 struct Progress {
   std::int64_t step = 0;  ///< steps done
   double epoch_loss = 0;  ///< sums over the steps of the current epoch, weighted by examples
   std::int64_t epoch_correct = 0, epoch_examples = 0;
-  double best_accuracy = -1;  ///< validation, or test where nothing is held out, at a scheduled checkpoint
+  double best_accuracy = -1;  ///< at a scheduled checkpoint: validation, or test if nothing is held out
   std::optional<std::int64_t> best_step;
   double trace_average = 0, square_average = 0;  ///< smoothed numerator and denominator of the noise scale
 
-  /// Takes over what a step gave; `step` is not touched.
+  /// Adds the results of a step; `step` is not changed.
   void add(const StepResult& result);
   void start_epoch();
   /// The critical batch size of McCandlish et al. (2018), Tr S / |G|^2, from averages over steps: one step's ratio is

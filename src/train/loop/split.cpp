@@ -31,8 +31,8 @@ Split make_split(const DataSource& source, const Config& config) {
   }
   const std::int64_t count = limit - config.data.holdout;
   if (count < 1) {
-    throw Error(fmt::format("data.holdout = {} leaves none of {} training examples of {}", config.data.holdout, limit,
-                            source.name));
+    throw Error(fmt::format("data.holdout = {} leaves none of the {} training examples of {}", config.data.holdout,
+                            limit, source.name));
   }
   LoaderOptions options;
   options.mean = source.mean;

@@ -15,7 +15,7 @@
 namespace covnoise {
 namespace {
 
-/// A training that diverged did so on all ranks: they end together.
+/// A training that diverges does so on all ranks: they end together.
 Outcome run_to_the_end(TrainingRun& run, const RunFiles& files, Communicator* ranks) {
   try {
     return run.run(files);
@@ -28,7 +28,7 @@ Outcome run_to_the_end(TrainingRun& run, const RunFiles& files, Communicator* ra
 }  // namespace
 
 Outcome train(const TrainOptions& options) {
-  training_device(options.config);  // refuses what is not there before anything is read
+  training_device(options.config);  // refuses an unavailable device before anything is read
   const RunFolder folder{options.out};
   auto* ranks = options.communicator;
   const bool writes = !ranks || ranks->rank() == 0;
@@ -48,7 +48,7 @@ Outcome train(const TrainOptions& options) {
   if (checkpoint) {
     run.restore(*checkpoint);
     if (run.finished()) return Outcome::kFinishedBefore;
-    options.say(fmt::format("going on with {} after step {}", folder.root.string(), checkpoint->common.step));
+    options.say(fmt::format("resuming {} from step {}", folder.root.string(), checkpoint->common.step));
   }
   options.say(run.summary());
   if (!writes) return run_to_the_end(run, {}, ranks);
@@ -75,7 +75,7 @@ void load_model_tensors(torch::nn::Module& model, const std::vector<NamedTensor>
     const auto& [name, slot] = slots[i];
     const auto& [stored_name, stored] = tensors[i];
     if (name != stored_name || slot.sizes() != stored.sizes()) {
-      throw Error(fmt::format("the checkpoint's tensor '{}' does not fit the network's '{}'", stored_name, name));
+      throw Error(fmt::format("the checkpoint's tensor '{}' does not match the network's '{}'", stored_name, name));
     }
     slot.copy_(stored);
   }
@@ -135,7 +135,7 @@ void load_step(TrainedModel& trained, const std::filesystem::path& run, std::int
     load_model_tensors(*trained.model, CheckpointStore::load(entry.path).checkpoint.model);
     return;
   }
-  throw Error(fmt::format("{} has kept no network of step {}; there are {} (train.snapshot_every keeps more)",
+  throw Error(fmt::format("{} has kept no network of step {}; available steps: {} (train.snapshot_every keeps more)",
                           run.string(), step, fmt::join(kept_steps(run), ", ")));
 }
 

@@ -11,7 +11,7 @@
 namespace covnoise {
 namespace {
 
-/// An epoch's record for people.
+/// An epoch's record for the user.
 std::string epoch_line(const nlohmann::ordered_json& record, std::int64_t epochs) {
   const auto number = [&](const char* key) { return record.at(key).get<double>(); };
   std::string line = fmt::format("epoch {:>3}/{}  train loss {:.4f}  accuracy {:.2f} %", record.at("epoch").get<int>(),
@@ -19,7 +19,7 @@ std::string epoch_line(const nlohmann::ordered_json& record, std::int64_t epochs
   if (record.contains("test_loss"))
     line += fmt::format("  test loss {:.4f}  accuracy {:.2f} %", number("test_loss"), 100 * number("test_accuracy"));
   if (record.contains("val_accuracy")) line += fmt::format("  held out {:.2f} %", 100 * number("val_accuracy"));
-  return line + fmt::format("  rate {:g}  {:.0f} images/s", number("lr"), number("images_per_s"));
+  return line + fmt::format("  lr {:g}  {:.0f} images/s", number("lr"), number("images_per_s"));
 }
 
 }  // namespace
@@ -45,8 +45,8 @@ void TrainingRun::restore(const RankCheckpoint& latest) {
       if (name == "momentum." + entry.name) parameters_.view(step_.sgd().momentum_buffer(), entry).copy_(tensor);
     }
   }
-  // GradientStatistics of other shares of the batch are no good: the next step has new ones.
-  if (latest.same_ranks || !step_.injection().drawn_by_parts())
+  // Statistics of other shards of the batch are useless: the next step measures new ones.
+  if (latest.same_ranks || !step_.injection().drawn_by_shards())
     step_.injection().load_state(checkpoint.optimizer, parameters_);
   if (auto* all_reduce = step_.all_reduce()) all_reduce->load_state(latest.own);
   progress_ = Progress::from_json(checkpoint.state);
@@ -101,7 +101,7 @@ void TrainingRun::one_step(MetricsWriter* metrics) {
   step_.launch(progress_.step, split_.train, order_.narrow(0, place * batch, batch), logged);
   ++progress_.step;
   training_images_ += batch;
-  // A GPU goes on with the next step meanwhile, unless somebody wants to see something.
+  // A GPU continues with the next step in the meantime, unless results are needed now.
   StepResult last;
   if (logged || device_.is_cpu() || place + 1 == steps || (!all_reduce && options_.stop_requested()))
     last = collect(metrics);
@@ -115,7 +115,7 @@ StepResult TrainingRun::collect(MetricsWriter* metrics) {
     results = step_.collect();
   } catch (const Diverged& error) {
     if (!metrics) throw;
-    // Of the step that failed, which no checkpoint holds: going on from one cuts the record.
+    // The record belongs to the failed step, which no checkpoint holds: resuming from one removes it.
     metrics->write({{"kind", "diverged"},
                     {"step", error.step() + 1},
                     {"epoch", schedule_.epoch_of(error.step()) + 1},
@@ -221,7 +221,7 @@ void TrainingRun::save(CheckpointStore* store, bool scheduled) {
   for (const auto& entry : parameters_.entries()) {
     checkpoint.optimizer.emplace_back("momentum." + entry.name, parameters_.view(step_.sgd().momentum_buffer(), entry));
   }
-  if (!step_.all_reduce() || !step_.injection().drawn_by_parts()) {
+  if (!step_.all_reduce() || !step_.injection().drawn_by_shards()) {
     for (auto& item : step_.injection().state()) checkpoint.optimizer.push_back(std::move(item));
   }
   checkpoint.optimizer.insert(checkpoint.optimizer.end(), of_ranks.begin(), of_ranks.end());
@@ -240,12 +240,14 @@ void TrainingRun::save_snapshot() {
 
 std::string TrainingRun::summary() const {
   const std::int64_t batch = schedule_.batch(0), dropped = split_.train.size() % batch;
-  return fmt::format("{} on {}, regime {}, seed {}: {} parameters, {} epochs of {} steps of {} images, rate {:g}{}",
-                     config_.model, config_.data.name, config_.regime, config_.seed, parameters_.count(),
-                     schedule_.epochs(), schedule_.steps_per_epoch(0), batch, schedule_.base_lr(0),
-                     dropped > 0 ? fmt::format(" (the last {} of {} images of an epoch's order are dropped)", dropped,
-                                               split_.train.size())
-                                 : "");
+  return fmt::format(
+      "{} on {}, regime {}, seed {}: {} parameters, {} epoch{} of {} step{} of {} images, learning rate {:g}{}",
+      config_.model, config_.data.name, config_.regime, config_.seed, parameters_.count(), schedule_.epochs(),
+      schedule_.epochs() == 1 ? "" : "s", schedule_.steps_per_epoch(0), schedule_.steps_per_epoch(0) == 1 ? "" : "s",
+      batch, schedule_.base_lr(0),
+      dropped > 0
+          ? fmt::format(" (the last incomplete batch, {} image{}, is dropped)", dropped, dropped == 1 ? "" : "s")
+          : "");
 }
 
 }  // namespace covnoise

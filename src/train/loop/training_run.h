@@ -13,7 +13,7 @@
 
 namespace covnoise {
 
-/// Where a run writes: rank 0 of several alone has them.
+/// Where a run writes; only rank 0 has them.
 struct RunFiles {
   CheckpointStore* store = nullptr;
   MetricsWriter* metrics = nullptr;
@@ -24,19 +24,19 @@ class TrainingRun {
  public:
   TrainingRun(const TrainOptions& options, const DataSource& source);
 
-  /// Goes on from a checkpoint of this run.
+  /// Resumes from a checkpoint of this run.
   void restore(const RankCheckpoint& latest);
   bool finished() const { return progress_.step == schedule_.total_steps(); }
   Outcome run(const RunFiles& files);
-  std::string summary() const;  ///< a line for people
+  std::string summary() const;  ///< one line for the user
 
  private:
   using Clock = std::chrono::steady_clock;
   void one_step(MetricsWriter* metrics);
-  StepResult collect(MetricsWriter* metrics);  ///< of the steps launched; gives the last
+  StepResult collect(MetricsWriter* metrics);  ///< results of the launched steps; returns the last
   bool stop_requested();                       ///< the same on all ranks
   void end_epoch(std::int64_t epoch, const RunFiles& files);
-  /// As it stands in an epoch's record; nothing, and `judged` as it was, where the epoch is not evaluated.
+  /// The evaluation as an epoch's record has it; empty, with `judged` unchanged, if the epoch is not evaluated.
   nlohmann::ordered_json evaluation(std::int64_t epoch, double& judged);
   void log_step(const StepResult& result, MetricsWriter& metrics);
   void save(CheckpointStore* store, bool scheduled);

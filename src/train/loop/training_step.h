@@ -8,56 +8,54 @@
 #include "covnoise/train/internal/split.h"
 #include "covnoise/train/schedule.h"
 #include "covnoise/train/sgd.h"
-#include "train/loop/batch_passes.h"
 #include "train/ranks/gradient_all_reduce.h"
 
 namespace covnoise {
 
-/// What one step gave.
+/// The results of one step.
 struct StepResult {
   StepContext context;
   double loss = 0;  ///< mean over the batch, before the step
   std::int64_t correct = 0;
   double grad_norm = 0;
-  double noise_norm = 0;                   ///< of a step with details
-  std::optional<double> fisher_trace;      ///< where the step had squares
+  double noise_norm = 0;                   ///< only in a step with details
+  std::optional<double> fisher_trace;      ///< if the step collected squares
   std::optional<double> covariance_trace;  ///< Tr S of per-example gradients, likewise
-  bool stop = false;                       ///< whether some rank of several wants to stop
+  bool stop = false;                       ///< whether any rank wants to stop
 };
 
-/// One step of training: the batch in slices, statistics, noise, update. Has no branch on the regime.
+/// One step of training: gradient pass, noise, update. It has no branch on the regime.
 class TrainingStep {
  public:
-  /// `communicator`: of the ranks that share each batch; may be null.
+  /// `communicator` connects the ranks that share each batch; may be null.
   TrainingStep(const Config& config, Model& model, FlatParameters& parameters, const Schedule& schedule,
                Communicator* communicator = nullptr, const BucketOptions& buckets = {});
 
-  /// Step `step` on the examples `indices` of the training set. On a GPU it may still be going on afterwards.
+  /// Step `step` on the examples `indices` of the training set. On a GPU it may still be running when this returns.
   void launch(std::int64_t step, const Loader& loader, const at::Tensor& indices, bool details);
-  /// What the steps gave that were launched since the last call; waits for them. A loss, gradient or weight that was
-  /// not finite is an Error that names the step and the parameter.
+  /// The results of the steps launched since the last call; waits for them. A loss, gradient or weight that is not
+  /// finite is an Error that names the step and the parameter.
   std::vector<StepResult> collect();
 
   Sgd& sgd() { return sgd_; }
   Injection& injection() { return injection_; }
-  GradientAllReduce* all_reduce() { return all_reduce_.get(); }  ///< null in a training of one process
+  GradientAllReduce* all_reduce() { return all_reduce_.get(); }  ///< null in a single process
 
  private:
   struct Launched {
     StepContext context;
     bool squares = false, centred = false;
-    at::Tensor numbers;     // of PassedBatch
-    at::Tensor noise_norm;  // where details were asked for and there was noise
+    at::Tensor metrics;     // of StepMetrics
+    at::Tensor noise_norm;  // if details were requested and there was noise
   };
   StepContext context(std::int64_t step) const;
-  const PassedBatch& pass(const Needs& needs, const Loader& loader, const at::Tensor& indices, const StepContext& at);
-  StepResult result_of(const Launched& launched, const double* numbers) const;
+  const GradientPass::Result& run_pass(const Loader& loader, const at::Tensor& indices, const StepContext& at);
+  StepResult result_of(const Launched& launched, const StepMetrics& metrics) const;
 
   const Config& config_;
   FlatParameters& parameters_;
   const Schedule& schedule_;
   GradientPass pass_;
-  BatchPasses passes_;
   Injection injection_;
   Sgd sgd_;
   std::unique_ptr<GradientAllReduce> all_reduce_;

@@ -21,11 +21,11 @@ std::vector<FlatParameters> cut_in_buckets(const FlatParameters& parameters, con
   for (std::size_t i = end - 1; i > 0; --i) {
     const bool full = end_element - entries[i].offset >= size;
     if (!full || layer_of(entries[i]) == layer_of(entries[i - 1])) continue;
-    buckets.push_back(parameters.part(i, end));
+    buckets.push_back(parameters.slice(i, end));
     end = i;
     end_element = entries[i].offset;
   }
-  buckets.push_back(parameters.part(0, end));
+  buckets.push_back(parameters.slice(0, end));
   std::reverse(buckets.begin(), buckets.end());
   return buckets;
 }

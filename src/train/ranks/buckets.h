@@ -6,8 +6,8 @@
 
 namespace covnoise {
 
-/// Runs of whole layers that make up the buffer, in its order and of about the same size. A backward pass is through
-/// with them from the last to the first, where layers stand in the order of their use.
+/// Cuts the buffer into runs of whole layers of about the same size, in order. A backward pass finishes them from the
+/// last to the first if the layers are in the order of their use.
 std::vector<FlatParameters> cut_in_buckets(const FlatParameters& parameters, const BucketOptions& options);
 
 }  // namespace covnoise

@@ -3,18 +3,19 @@
 
 namespace covnoise {
 
-/// Noise in the update, added to the gradient: a sum over ranks can then carry it. With momentum mu and the noise n_t,
+/// Noise of the update placement, added to the gradient so that an all-reduce can carry it. With momentum mu and noise
+/// n_t,
 ///
 ///   heavy ball: w_t = n_t;    Nesterov: w_t = (n_t + mu w_(t-1)) / (1 + mu);    added: w_t - mu w_(t-1)
 ///
-/// leaves w_t more in the momentum buffer than the update placement has, and the parameters the same. Noise in the
-/// gradient is added as it is.
+/// leaves the momentum buffer w_t larger than with the update placement, and the parameters the same. Noise in the
+/// gradient is added unchanged.
 class DifferencedNoise {
  public:
   DifferencedNoise(Placement placement, double momentum, bool nesterov)
       : momentum_(placement == Placement::kUpdate ? momentum : 0), nesterov_(nesterov) {}
 
-  /// What to add to the gradient of the next step, whose noise is `noise` (undefined: none). Undefined: nothing.
+  /// What to add to the gradient of the next step, whose noise is `noise` (may be undefined). Undefined: nothing.
   at::Tensor next(const at::Tensor& noise);
 
   /// w of the last step and the number of steps since the last noise: what a checkpoint must keep. Undefined: 0.

@@ -5,8 +5,8 @@
 namespace covnoise {
 namespace {
 
-// The elements of the message before the gradient, which two unused ones let start at a multiple of 32 bytes.
-enum Number : std::int64_t { kLoss, kCorrect, kTrace, kAdded, kNoise, kStop, kNumbers = 8 };
+// The header of the message, before the gradient; two unused elements let that start at a multiple of 32 bytes.
+enum Header : std::int64_t { kLoss, kCorrect, kTrace, kAdded, kNoise, kStop, kHeaderSize = 8 };
 
 void add_squares(at::Tensor& sum, const at::Tensor& values) {
   if (values.defined()) sum.add_(values.dot(values));
@@ -17,17 +17,17 @@ bool final_by_layers(const Needs& needs) {
   return needs.extra == ExtraBackward::kNone && needs.labels == Labels::kData;
 }
 
-/// A part of the parameters' statistics, which are complete.
-GradientStatistics part_of(const GradientStatistics& whole, const FlatParameters& part) {
+/// The statistics of a slice of the parameters, from complete ones.
+GradientStatistics slice_of(const GradientStatistics& whole, const FlatParameters& slice) {
   GradientStatistics result = whole;
-  result.parameters = &part;
-  result.gradient = part.part_of(whole.gradient);
-  result.diagonal = part.part_of(whole.diagonal);
-  result.draw = part.part_of(whole.draw);
+  result.parameters = &slice;
+  result.gradient = slice.slice_of(whole.gradient);
+  result.diagonal = slice.slice_of(whole.diagonal);
+  result.draw = slice.slice_of(whole.draw);
   result.factors.clear();
-  const std::size_t first = part.first_entry();
+  const std::size_t first = slice.first_entry();
   for (auto layer : whole.factors) {
-    if (layer.weight < first || layer.weight >= first + part.entries().size()) continue;
+    if (layer.weight < first || layer.weight >= first + slice.entries().size()) continue;
     layer.weight -= first;
     if (layer.bias >= 0) layer.bias -= static_cast<std::int64_t>(first);
     result.factors.push_back(layer);
@@ -44,16 +44,16 @@ GradientAllReduce::GradientAllReduce(Communicator& communicator, const Config& c
       injection_(injection),
       sharding_(config, injection.structure_needs()),
       running_(model, communicator),
-      separate_(config.train.clip_norm > 0 && injection.drawn_by_parts()) {
+      separate_(config.train.clip_norm > 0 && injection.drawn_by_shards()) {
   const auto options = parameters.values().options();
-  nothing_.numbers = at::zeros({4}, options.dtype(at::kDouble));
-  message_ = at::zeros({kNumbers + parameters.size()}, options);
+  nothing_.metrics = at::zeros({StepMetrics::kCount}, options.dtype(at::kDouble));
+  message_ = at::zeros({kHeaderSize + parameters.size()}, options);
   added_squares_ = at::zeros({}, options.dtype(at::kDouble));
   noise_squares_ = at::zeros({}, options.dtype(at::kDouble));
   const bool one = separate_ || !final_by_layers(injection.structure_needs());
-  for (auto& part : cut_in_buckets(parameters, {one ? 1 : buckets.most, buckets.least_bytes})) {
-    bucket_of_.insert(bucket_of_.end(), part.entries().size(), buckets_.size());
-    buckets_.push_back({std::move(part), {injection.placement(), config.train.momentum, config.train.nesterov}, 0});
+  for (auto& slice : cut_in_buckets(parameters, {one ? 1 : buckets.most, buckets.least_bytes})) {
+    bucket_of_.insert(bucket_of_.end(), slice.entries().size(), buckets_.size());
+    buckets_.push_back({std::move(slice), {injection.placement(), config.train.momentum, config.train.nesterov}, 0});
   }
   if (buckets_.size() > 1) {
     hooks_ = std::make_unique<GradientReadyHooks>(model, [this](std::size_t parameter) { parameter_done(parameter); });
@@ -61,7 +61,7 @@ GradientAllReduce::GradientAllReduce(Communicator& communicator, const Config& c
   sharding_.shard(config.train.batch, communicator.rank(), communicator.size());  // refuses what cannot be shared out
   for (const auto& change : config.train.batch_schedule) sharding_.active(change.batch, communicator.size());
   communicator_.broadcast(parameters_.values(), 0);
-  running_.part();
+  running_.split();
 }
 
 Shard GradientAllReduce::begin(const StepContext& context) {
@@ -76,7 +76,7 @@ Shard GradientAllReduce::begin(const StepContext& context) {
   return shard_;
 }
 
-void GradientAllReduce::expect_last(GradientPass& pass, const BatchPasses::AddHostCallback& add_host_callback) {
+void GradientAllReduce::expect_last(GradientPass& pass, const GradientPass::AddHostCallback& add_host_callback) {
   if (!hooks_) return;
   pass_ = &pass;
   add_host_callback_ = add_host_callback;
@@ -84,26 +84,26 @@ void GradientAllReduce::expect_last(GradientPass& pass, const BatchPasses::AddHo
   for (auto& bucket : buckets_) bucket.missing = bucket.parameters.entries().size();
 }
 
-/// The first bucket waits for the numbers.
+/// The first bucket waits for the header.
 void GradientAllReduce::parameter_done(std::size_t parameter) {
   if (!pass_) return;
   --buckets_[bucket_of_[parameter]].missing;
   while (unfinished_ > 1 && buckets_[unfinished_ - 1].missing == 0) {
     const std::size_t index = --unfinished_;
-    add_host_callback_([this, index, part = pass_->finish_part(buckets_[index].parameters)] { send(index, part); });
+    add_host_callback_([this, index, slice = pass_->finish_slice(buckets_[index].parameters)] { send(index, slice); });
   }
 }
 
 at::Tensor GradientAllReduce::message_of(std::size_t bucket) const {
   const auto& parameters = buckets_[bucket].parameters;
-  const std::int64_t before = bucket == 0 ? std::int64_t{kNumbers} : 0;
-  return message_.narrow(0, kNumbers + parameters.first_element() - before, before + parameters.size());
+  const std::int64_t before = bucket == 0 ? std::int64_t{kHeaderSize} : 0;
+  return message_.narrow(0, kHeaderSize + parameters.first_element() - before, before + parameters.size());
 }
 
-/// This rank's part of the noise; undefined where there is none.
+/// This rank's share of the noise; undefined where there is none.
 at::Tensor GradientAllReduce::own_noise(const GradientStatistics& statistics) {
   StepContext context = context_;
-  context.part = static_cast<std::uint32_t>(communicator_.rank());
+  context.shard = static_cast<std::uint32_t>(communicator_.rank());
   context.share = shard_.share();
   if (shard_.count == 0 && injection_.scale(context) != 0) return {};
   return injection_.draw(statistics, context).tensor();
@@ -113,9 +113,9 @@ at::Tensor GradientAllReduce::own_noise(const GradientStatistics& statistics) {
 void GradientAllReduce::send(std::size_t index, const GradientStatistics& statistics) {
   const torch::NoGradGuard no_grad;
   auto& bucket = buckets_[index];
-  noise_ = injection_.drawn_by_parts() ? own_noise(statistics) : at::Tensor();
+  noise_ = injection_.drawn_by_shards() ? own_noise(statistics) : at::Tensor();
   const auto added = separate_ ? at::Tensor() : bucket.differenced.next(noise_);
-  auto vector = message_.narrow(0, kNumbers + bucket.parameters.first_element(), bucket.parameters.size());
+  auto vector = message_.narrow(0, kHeaderSize + bucket.parameters.first_element(), bucket.parameters.size());
   at::mul_out(vector, bucket.parameters.gradient(), at::scalar_tensor(shard_.share(), at::kDouble));
   if (added.defined()) vector.add_(added);
   add_squares(added_squares_, added);
@@ -124,10 +124,11 @@ void GradientAllReduce::send(std::size_t index, const GradientStatistics& statis
   if (index > 0) communicator_.start_all_reduce(message_of(index));
 }
 
-void GradientAllReduce::write_numbers(const at::Tensor& numbers) {
+void GradientAllReduce::write_header(const at::Tensor& metrics) {
   const auto stop = at::full_like(added_squares_, stop_ ? 1 : 0);
   message_.narrow(0, 0, kStop + 1)
-      .copy_(at::stack({numbers[0], numbers[1], numbers[3] * shard_.share(), added_squares_, noise_squares_, stop}));
+      .copy_(at::stack({metrics[StepMetrics::kLossSum], metrics[StepMetrics::kCorrect],
+                        metrics[StepMetrics::kDiagonalSum] * shard_.share(), added_squares_, noise_squares_, stop}));
 }
 
 /// Drawn from what is the same on every rank, bit for bit: a diagonal stands in that has the whole batch's trace.
@@ -144,20 +145,20 @@ StepNoise GradientAllReduce::common_noise(const at::Tensor& trace) {
   return injection_.draw(whole, context_);
 }
 
-StepNoise GradientAllReduce::combine(const GradientStatistics& statistics, at::Tensor& numbers,
+StepNoise GradientAllReduce::combine(const GradientStatistics& statistics, at::Tensor& metrics,
                                      at::Tensor& noise_norm) {
   running_.after(shard_);
   pass_ = nullptr;
-  while (unsent_ > 0) send(unsent_ - 1, part_of(statistics, buckets_[unsent_ - 1].parameters));
-  write_numbers(numbers);
+  while (unsent_ > 0) send(unsent_ - 1, slice_of(statistics, buckets_[unsent_ - 1].parameters));
+  write_header(metrics);
   communicator_.start_all_reduce(message_of(0));
   communicator_.finish();
-  parameters_.gradient().copy_(message_.narrow(0, kNumbers, parameters_.size()));
-  const auto sums = message_.narrow(0, 0, kNumbers).to(at::kDouble);
+  parameters_.gradient().copy_(message_.narrow(0, kHeaderSize, parameters_.size()));
+  const auto sums = message_.narrow(0, 0, kHeaderSize).to(at::kDouble);
   const auto square = parameters_.gradient().norm().to(at::kDouble).square();
-  numbers =
-      at::stack({sums[kLoss], sums[kCorrect], (square - sums[kAdded]).clamp_min(0).sqrt(), sums[kTrace], sums[kStop]});
-  if (!injection_.drawn_by_parts()) return common_noise(sums.narrow(0, kTrace, 1));
+  metrics = StepMetrics::pack(sums[kLoss], sums[kCorrect], (square - sums[kAdded]).clamp_min(0).sqrt(), sums[kTrace],
+                              sums[kStop]);
+  if (!injection_.drawn_by_shards()) return common_noise(sums.narrow(0, kTrace, 1));
   noise_norm = sums[kNoise].sqrt();
   StepNoise result;
   if (!separate_ || injection_.scale(context_) == 0) return result;
@@ -168,7 +169,7 @@ StepNoise GradientAllReduce::combine(const GradientStatistics& statistics, at::T
 
 std::vector<std::pair<std::string, at::Tensor>> GradientAllReduce::state() const {
   std::vector<std::pair<std::string, at::Tensor>> state;
-  if (injection_.drawn_by_parts()) state = injection_.state();
+  if (injection_.drawn_by_shards()) state = injection_.state();
   for (const auto& [parameters, differenced, missing] : buckets_) {
     if (!differenced.last().defined()) continue;
     for (const auto& entry : parameters.entries())
@@ -176,7 +177,7 @@ std::vector<std::pair<std::string, at::Tensor>> GradientAllReduce::state() const
   }
   if (buckets_[0].differenced.last().defined())
     state.emplace_back("noise.quiet", at::full({1}, buckets_[0].differenced.quiet(), at::kLong));
-  if (const auto running = running_.own_part(); running.numel() > 0) state.emplace_back("running", running);
+  if (const auto running = running_.own_terms(); running.numel() > 0) state.emplace_back("running", running);
   return state;
 }
 
@@ -193,11 +194,11 @@ void GradientAllReduce::load_state(const std::vector<std::pair<std::string, at::
     }
   }
   for (auto& bucket : buckets_) {
-    if (injection_.drawn_by_parts()) injection_.load_state(state, bucket.parameters);
-    bucket.differenced.restore(bucket.parameters.part_of(last), quiet);
+    if (injection_.drawn_by_shards()) injection_.load_state(state, bucket.parameters);
+    bucket.differenced.restore(bucket.parameters.slice_of(last), quiet);
   }
-  if (running.defined()) running_.set_own_part(running);
-  if (!running.defined()) running_.part();
+  if (running.defined()) running_.set_own_terms(running);
+  if (!running.defined()) running_.split();
 }
 
 }  // namespace covnoise

@@ -10,7 +10,7 @@ namespace covnoise {
 /// The version of this program.
 std::string program_version();
 
-/// An Error on every rank, naming the first whose program or configuration differs from rank 0's, and in what.
+/// An Error on every rank that names the first rank whose program or configuration differs from rank 0's, and how.
 void refuse_other_training(Communicator& communicator, const Config& config,
                            const std::string& version = program_version());
 

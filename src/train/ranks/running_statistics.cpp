@@ -36,12 +36,12 @@ void RunningStatistics::decay(std::int64_t examples, std::int64_t batch) {
 void RunningStatistics::before(const Shard& shard) { decay(shard.first, shard.batch); }
 void RunningStatistics::after(const Shard& shard) { decay(shard.after(), shard.batch); }
 
-at::Tensor RunningStatistics::own_part() const {
+at::Tensor RunningStatistics::own_terms() const {
   const torch::NoGradGuard no_grad;
   return buffers_.empty() ? at::empty({0}) : at::cat(buffers_);
 }
 
-void RunningStatistics::set_own_part(const at::Tensor& row) {
+void RunningStatistics::set_own_terms(const at::Tensor& row) {
   const torch::NoGradGuard no_grad;
   std::int64_t place = 0;
   for (auto& buffer : buffers_) {
@@ -50,17 +50,17 @@ void RunningStatistics::set_own_part(const at::Tensor& row) {
   }
 }
 
-void RunningStatistics::part() {
-  if (communicator_.rank() != 0) set_own_part(at::zeros_like(own_part()));
+void RunningStatistics::split() {
+  if (communicator_.rank() != 0) set_own_terms(at::zeros_like(own_terms()));
 }
 
-RunningStatistics::Whole::Whole(RunningStatistics& statistics) : statistics_(statistics), part_(statistics.own_part()) {
-  if (part_.numel() == 0) return;
-  auto whole = part_.clone();
+RunningStatistics::Whole::Whole(RunningStatistics& statistics) : statistics_(statistics), own_(statistics.own_terms()) {
+  if (own_.numel() == 0) return;
+  auto whole = own_.clone();
   statistics_.communicator_.all_reduce(whole);
-  statistics_.set_own_part(whole);
+  statistics_.set_own_terms(whole);
 }
 
-RunningStatistics::Whole::~Whole() { statistics_.set_own_part(part_); }
+RunningStatistics::Whole::~Whole() { statistics_.set_own_terms(own_); }
 
 }  // namespace covnoise

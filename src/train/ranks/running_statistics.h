@@ -8,13 +8,13 @@
 
 namespace covnoise {
 
-/// The running statistics of a network's normalisation, of which each rank sees its own ghost batches only. G updates
-/// r <- (1 - m) r + m v_j in order are r <- (1 - m)^G r + sum_j m (1 - m)^(G-1-j) v_j: a sum, whose terms each rank can
-/// hold for itself. With b ghost batches before a rank's own and a after them, its part takes the step
+/// The running statistics of a network's batch normalisation, of which each rank sees only its own ghost batches. G
+/// updates r <- (1 - m) r + m v_j in order are r <- (1 - m)^G r + sum_j m (1 - m)^(G-1-j) v_j: a sum, whose terms each
+/// rank can keep for itself. With b ghost batches before a rank's own and a after them, its terms take the step
 ///
 ///   r <- (1 - m)^a U((1 - m)^b r),   U the updates by its own ghost batches
 ///
-/// and the sum over ranks is what one process would have, to rounding. Nothing is sent but for evaluation and
+/// and the sum over ranks is what one process would have, up to rounding. Nothing is sent except for evaluations and
 /// checkpoints.
 class RunningStatistics {
  public:
@@ -23,7 +23,7 @@ class RunningStatistics {
   void before(const Shard& shard);
   void after(const Shard& shard);
 
-  /// While it lives, the network has the whole statistics. All ranks make one at the same time.
+  /// During its lifetime the network has the whole statistics. All ranks create one at the same time.
   class Whole {
    public:
     explicit Whole(RunningStatistics& statistics);
@@ -33,13 +33,13 @@ class RunningStatistics {
 
    private:
     RunningStatistics& statistics_;
-    at::Tensor part_;
+    at::Tensor own_;
   };
 
-  /// From the whole, which the network has: rank 0 keeps it as its part.
-  void part();
-  at::Tensor own_part() const;  ///< as one row; empty where the network has none
-  void set_own_part(const at::Tensor& row);
+  /// After the network got whole statistics: rank 0 keeps them as its own terms, the others start with none.
+  void split();
+  at::Tensor own_terms() const;  ///< as one row; empty if the network has none
+  void set_own_terms(const at::Tensor& row);
 
  private:
   struct Layer {

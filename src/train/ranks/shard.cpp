@@ -14,23 +14,24 @@ Sharding::Sharding(const Config& config, const Needs& needs)
     : batch_statistics_(model_info(config.model).batch_statistics),
       compares_(needs.squares == Squares::kGhost),
       ghost_batch_(config.train.ghost_batch),
-      small_batch_(config.noise.small_batch) {}
+      small_batch_(config.noise.small_batch),
+      group_(config.noise.estimator_group()) {}
 
 /// Examples that stay together.
 std::int64_t Sharding::unit(std::int64_t batch) const {
   std::int64_t together = 1;
   if (batch_statistics_) together = ghost_batch_ > 0 ? std::min(ghost_batch_, batch) : batch;
-  if (compares_ && batch > small_batch_) together = std::lcm(together, small_batch_);
+  if (compares_ && batch > small_batch_) together = std::lcm(together, group_);
   require(batch % together == 0,
-          fmt::format("a batch of {} examples is no whole number of parts of {} (train.ghost_batch "
-                      "= {}, noise.small_batch = {}), which ranks cannot break up",
-                      batch, together, ghost_batch_, small_batch_));
+          fmt::format("a batch of {} examples is not a multiple of the {} examples that must stay on one rank "
+                      "(train.ghost_batch = {}, noise.group = {})",
+                      batch, together, ghost_batch_, group_));
   return together;
 }
 
 std::int64_t Sharding::active(std::int64_t batch, int ranks) const {
   const std::int64_t size = unit(batch), units = batch / size;
-  const std::int64_t least = compares_ && batch > small_batch_ ? (size >= 2 * small_batch_ ? 1 : 2) : 1;
+  const std::int64_t least = compares_ && batch > small_batch_ ? (size >= 2 * group_ ? 1 : 2) : 1;
   return std::clamp<std::int64_t>(units / least, 1, ranks);
 }
 

@@ -106,8 +106,9 @@ TEST_F(RecipeTest, RefusesWithFileLineAndColumn) {
   EXPECT_THAT(error("train.lr = nan"), HasSubstr("train.lr = nan: must be at least 0"));
   EXPECT_THAT(error("train.momentum = 1"), HasSubstr("must be at least 0 and below 1"));
   EXPECT_THAT(error("train.schedule = 'sine'"), HasSubstr("must be one of step, cosine, constant"));
-  EXPECT_THAT(error("train.batch_schedule = [[1, 2]]"), HasSubstr("must be a list of [epoch, batch, rate]"));
-  EXPECT_THAT(error("train.batch_schedule = [[-1, 2, 1]]"), HasSubstr("must be epochs and rates of at least 0"));
+  EXPECT_THAT(error("train.batch_schedule = [[1, 2]]"), HasSubstr("must be a list of [epoch, batch, lr]"));
+  EXPECT_THAT(error("train.batch_schedule = [[-1, 2, 1]]"),
+              HasSubstr("must be epochs and learning rates of at least 0"));
   EXPECT_THAT(error("\n[train\n"), HasSubstr("r.toml:2:"));
   EXPECT_THAT(error("train = 3"), HasSubstr("r.toml:1:1: unknown key train; known: train.batch"));
   EXPECT_THAT(error("modle = 'x'"),
@@ -165,6 +166,9 @@ TEST(Config, ComesBackFromTomlExactly) {
   config.train.clip_norm = 1e22;
   config.train.batch_schedule = {{0, 128, 1.0 / 3}, {4, 256, 0}};
   config.noise.scale.match = true;
+  config.noise.labels = Labels::kModel;
+  config.noise.placement = Placement::kGradient;
+  config.noise.group = 32;
   const std::string text = to_toml(config);
   const auto again = parse_config(text, "x");
   EXPECT_EQ(to_toml(again), text);
@@ -172,6 +176,25 @@ TEST(Config, ComesBackFromTomlExactly) {
   EXPECT_EQ(again.train.lr, config.train.lr);
   EXPECT_EQ(again.model, config.model);
   EXPECT_EQ(again.train.batch_schedule, config.train.batch_schedule);
+  EXPECT_EQ(again.noise.labels, Labels::kModel);
+  EXPECT_EQ(again.noise.placement, Placement::kGradient);
+}
+
+/// The key noise.group is newer than some runs, whose groups were the small batch.
+TEST(Config, OfARunWithoutAGroupHasTheSmallBatch) {
+  auto now = load_config({}, {"noise.small_batch=64"});
+  now.noise.group = 64;
+  const auto text = to_toml(now);
+  const std::string key = "group = 64\n";
+  auto before = text;
+  before.erase(before.find(key), key.size());
+  EXPECT_THAT(difference(parse_config(before, "x"), now), ElementsAre());
+}
+
+TEST(Config, NamesTheKnownPlacements) {
+  EXPECT_THAT([] { load_config({}, {"noise.placement=sideways"}); },
+              ThrowsMessage<Error>(HasSubstr("noise.placement = \"sideways\": must be one of update, gradient")));
+  EXPECT_EQ(load_config({}, {"noise.placement=gradient"}).noise.placement, Placement::kGradient);
 }
 
 TEST(Config, ResolvedTextKeepsARegimesOverriddenKeys) {
@@ -183,9 +206,10 @@ TEST(Config, ResolvedTextKeepsARegimesOverriddenKeys) {
 /// A run's configuration that this version refuses says whose it is.
 TEST(Config, OfARunThatIsRefusedNamesItsFile) {
   const std::string text = "[noise]\nstructure = 'kfac'\nrefresh = 10\n";
-  EXPECT_THAT([&] { parse_config(text, "runs/old/config.toml"); },
-              ThrowsMessage<Error>("runs/old/config.toml: noise.refresh = 10 is not possible for kfac: each step needs "
-                                   "its own draw; leave it out"));
+  EXPECT_THAT(
+      [&] { parse_config(text, "runs/old/config.toml"); },
+      ThrowsMessage<Error>("runs/old/config.toml: noise.refresh = 10 is not possible for kfac: every step needs "
+                           "its own draw; use 1"));
 }
 
 TEST(Config, TextIsStable) {

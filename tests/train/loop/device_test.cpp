@@ -46,7 +46,7 @@ Batch pass(const DeviceCase& test, const std::string& device, const std::string&
   GradientPass pass(*model, [&](const at::Tensor& x) { return model->forward(x); }, parameters, {kGhostBatch, {}});
   Needs needs;
   needs.squares = test.squares;
-  pass.begin(needs, 0, 0);
+  pass.begin({needs});
   const auto indices = split.train.order(0).narrow(0, 0, kBatch);
   pass.add(split.train.images(indices, 0), split.train.labels(indices));
   const auto statistics = pass.finish();

@@ -51,7 +51,7 @@ TEST(Sharding, GivesSingleExamplesWhereNothingBindsThem) {
   Needs needs;
   needs.squares = Squares::kGhost;
   EXPECT_THAT([&] { Sharding(sharded("lenet", 8), needs).shard(20, 0, 2); },
-              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("20 examples is no whole number of parts of 8")));
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("20 examples is not a multiple of the 8 examples")));
 }
 
 }  // namespace

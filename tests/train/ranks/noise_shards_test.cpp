@@ -15,10 +15,10 @@ constexpr std::int64_t kWhole = 12, kSmallBatch = 2;
 constexpr double kScaleSquared = 1.0 / kSmallBatch - 1.0 / kWhole;
 using Sizes = std::vector<std::int64_t>;
 
-InjectionOptions noise_of(const std::string& structure, const std::string& estimator = "exact") {
-  InjectionOptions options;
+NoiseOptions noise_of(const std::string& structure, const std::string& estimator = "exact") {
+  NoiseOptions options;
   options.structure = structure;
-  options.structure_options.estimator = estimator;
+  options.estimator = estimator;
   options.small_batch = kSmallBatch;
   options.stop_after = 1;
   options.refresh = 1;
@@ -49,7 +49,7 @@ class Parts : public ::testing::Test {
   ~Parts() override { set_threads(0); }
 
   /// The batch in shares of these sizes, at that step.
-  std::vector<Part> parts(const InjectionOptions& options, const Sizes& sizes, std::int64_t step = 0) {
+  std::vector<Part> parts(const NoiseOptions& options, const Sizes& sizes, std::int64_t step = 0) {
     std::vector<Part> result;
     std::int64_t first = 0;
     for (const std::int64_t count : sizes) {
@@ -57,9 +57,9 @@ class Parts : public ::testing::Test {
       part.context.seed = 3;
       part.context.step = step;
       part.context.batch = kWhole;
-      part.context.part = static_cast<std::uint32_t>(result.size());
+      part.context.shard = static_cast<std::uint32_t>(result.size());
       part.context.share = static_cast<double>(count) / kWhole;
-      pass_.begin(part.injection.needs(part.context), 3, static_cast<std::uint32_t>(step), first);
+      pass_.begin({part.injection.needs(part.context), 3, static_cast<std::uint32_t>(step), first});
       pass_.add(examples_.images.narrow(0, first, count), examples_.labels.narrow(0, first, count));
       part.statistics = pass_.finish();
       for (auto* buffer : {&part.statistics.gradient, &part.statistics.diagonal, &part.statistics.draw}) {

@@ -1,4 +1,4 @@
-// What is done aside of a batch's passes has its place in them, whether they run or are replayed.
+// Host callbacks keep their point in the gradient pass, whether it runs or is replayed.
 #include "covnoise/nn/gradient_ready_hooks.h"
 #include "train/stepped.h"
 
@@ -7,23 +7,23 @@
 namespace covnoise {
 namespace {
 
-/// Gradients as they are when the last layer's is complete, by what is done aside.
+/// Gradients at the time when the last layer's is complete, as a host callback sees them.
 struct Seen {
   at::Tensor first_layer, last_layer;
 };
 
-TEST(BatchPasses, WorkAsideFindsThePassWhereItsHookWas) {
+TEST(GradientPass, HostCallbackFindsThePassWhereItsHookWas) {
   const auto config = testing::stepped_config("mlp", 5, {"run.device=" + testing::device_name()});
   const DeviceStream stream(testing::device());
   const auto source = testing::random_images();
   const Split split = make_split(source, config);
   const auto model = initial_model(config, source, testing::device());
   FlatParameters parameters(*model);
-  GradientPass pass(*model, [&](const at::Tensor& x) { return model->forward(x); }, parameters, {});
-  BatchPasses passes(pass, testing::kSteppedBatch);
+  GradientPass pass(*model, [&](const at::Tensor& x) { return model->forward(x); }, parameters,
+                    {0, testing::kSteppedBatch, {}});
   const auto gradients = parameters.views(parameters.gradient());
   std::vector<Seen> seen;
-  BatchPasses::AddHostCallback add_host_callback;
+  GradientPass::AddHostCallback add_host_callback;
   const GradientReadyHooks watch(*model, [&](std::size_t parameter) {
     if (parameter + 2 != gradients.size()) return;  // the last layer's weight
     add_host_callback([&, parameter] { seen.push_back({gradients[0].clone(), gradients[parameter].clone()}); });
@@ -31,15 +31,20 @@ TEST(BatchPasses, WorkAsideFindsThePassWhereItsHookWas) {
   const auto order = split.train.order(0);
   for (std::size_t step = 0; step < 5; ++step) {
     const std::int64_t examples = step < 4 ? 8 : 4;
-    pass.begin({}, 0, 0);
-    const auto indices = order.narrow(0, static_cast<std::int64_t>(step), examples);
-    const auto& result = passes.run({}, split.train, indices, 0, [&](const auto& given) { add_host_callback = given; });
+    GradientPass::Batch batch;
+    batch.size = examples;
+    batch.load = [&](std::int64_t first, std::int64_t count) {
+      const auto indices = order.narrow(0, static_cast<std::int64_t>(step) + first, count);
+      return GradientPass::Examples{split.train.images(indices, 0), split.train.labels(indices)};
+    };
+    batch.before_last = [&](const auto& given) { add_host_callback = given; };
+    const auto& result = pass.run({}, batch);
     ASSERT_EQ(seen.size(), step + 1);
     EXPECT_EQ(seen[step].first_layer.abs().max().item<double>(), 0);
     EXPECT_GT(seen[step].last_layer.abs().max().item<double>(), 0);
     const auto mean = seen[step].last_layer / examples;
     EXPECT_TRUE(at::equal(mean, gradients[gradients.size() - 2])) << step;
-    EXPECT_GT(result.numbers[2].item<double>(), mean.norm().item<double>());
+    EXPECT_GT(result.metrics[StepMetrics::kGradientNorm].item<double>(), mean.norm().item<double>());
   }
 }
 

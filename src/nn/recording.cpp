@@ -1,4 +1,4 @@
-#include "nn/statistics.h"
+#include "nn/recording.h"
 
 #include "covnoise/ops/random.h"
 
@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace covnoise::statistics {
+namespace covnoise::recording {
 namespace {
 
 constexpr std::int64_t kGramBlockElements = std::int64_t{1} << 24;  // 64 MiB of float32
@@ -55,11 +55,11 @@ at::Tensor normals_like(const at::Tensor& dz, const LayerRecord& record) {
       .contiguous(dz.suggest_memory_format());
 }
 
-std::int64_t examples_per_group(const Request& request, std::int64_t examples) {
+std::int64_t examples_per_group(const LayerRequest& request, std::int64_t examples) {
   if (request.squares != Squares::kGhost) return 1;
-  TORCH_CHECK(request.ghost_batch > 0 && examples % request.ghost_batch == 0, "a batch of ", examples,
-              " examples is not a whole number of ghost batches of ", request.ghost_batch);
-  return request.ghost_batch;
+  TORCH_CHECK(request.group > 0 && examples % request.group == 0, "a batch of ", examples,
+              " examples is not a whole number of groups of ", request.group);
+  return request.group;
 }
 
 void add_gram_of_blocks(LayerRecord& record, std::int64_t examples, std::int64_t size,
@@ -87,4 +87,4 @@ void add_gram_of(LayerRecord& record, const at::Tensor& rows) {
                      [&](std::int64_t begin, std::int64_t end) { return rows.slice(0, begin, end); });
 }
 
-}  // namespace covnoise::statistics
+}  // namespace covnoise::recording

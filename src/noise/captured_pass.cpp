@@ -1,0 +1,106 @@
+// GradientPass::run: whole batches, on a GPU as CUDA graphs.
+#include "covnoise/noise/gradient_pass.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace covnoise {
+namespace {
+
+void at_once(const std::function<void()>& callback) { callback(); }
+
+}  // namespace
+
+struct GradientPass::Captured {
+  Needs needs;
+  Examples examples;  // what the graph reads
+  Result result;
+  std::unique_ptr<CudaGraphSequence> graph;
+};
+
+GradientPass::~GradientPass() = default;
+
+at::Tensor StepMetrics::pack(const at::Tensor& loss_sum, const at::Tensor& correct, const at::Tensor& gradient_norm,
+                             const at::Tensor& diagonal_sum, const at::Tensor& stop_requests) {
+  const auto zero = at::zeros({}, loss_sum.options().dtype(at::kDouble));
+  const auto number = [&](const at::Tensor& value) { return value.defined() ? value.to(at::kDouble) : zero; };
+  return at::stack(
+      {number(loss_sum), number(correct), number(gradient_norm), number(diagonal_sum), number(stop_requests)});
+}
+
+StepMetrics StepMetrics::unpack(const double* packed) {
+  return {packed[kLossSum], packed[kCorrect], packed[kGradientNorm], packed[kDiagonalSum], packed[kStopRequests]};
+}
+
+GradientPass::Result GradientPass::finish_with_metrics() {
+  Result result;
+  result.statistics = finish();
+  const auto &diagonal = result.statistics.diagonal, &gradient = result.statistics.gradient;
+  at::Tensor norm, diagonal_sum;
+  {
+    std::optional<SideStream> side_stream;
+    if (diagonal.defined())
+      side_stream.emplace(gradient.device(), [&] { diagonal_sum = diagonal.sum().to(at::kDouble); });
+    norm = gradient.norm();
+  }
+  result.metrics = StepMetrics::pack(loss_sum_, correct_, norm, diagonal_sum, {});
+  return result;
+}
+
+GradientPass::Result GradientPass::pass_over(const Batch& batch, const AddHostCallback& add_host_callback) {
+  const std::int64_t micro_batch = options_.micro_batch > 0 ? options_.micro_batch : batch.size;
+  for (std::int64_t first = 0; first < batch.size; first += micro_batch) {
+    const auto examples = batch.load(first, std::min(micro_batch, batch.size - first));
+    if (first + micro_batch >= batch.size) batch.before_last(add_host_callback);
+    add(examples.images, examples.labels);
+  }
+  return finish_with_metrics();
+}
+
+const GradientPass::Result& GradientPass::run(const Request& request, const Batch& batch) {
+  begin(request);
+  // The normal numbers of Kronecker factors would be the capture's own.
+  const bool captured = parameters_.values().is_cuda() && !request.needs.kronecker;
+  return captured ? run_captured(batch) : result_ = pass_over(batch, at_once);
+}
+
+GradientPass::Captured* GradientPass::find_captured(std::int64_t batch) {
+  const auto found = std::find_if(captured_.begin(), captured_.end(), [&](const auto& kind) {
+    return kind->needs == needs_ && kind->examples.images.size(0) == batch;
+  });
+  return found == captured_.end() ? nullptr : found->get();
+}
+
+const GradientPass::Result& GradientPass::run_captured(const Batch& batch) {
+  Captured* kind = find_captured(batch.size);
+  const auto pass = [&](const AddHostCallback& add_host_callback) {
+    const auto read = [&](std::int64_t first, std::int64_t n) {
+      return Examples{kind->examples.images.narrow(0, first, n), kind->examples.labels.narrow(0, first, n)};
+    };
+    return pass_over({batch.size, read, batch.before_last}, add_host_callback);
+  };
+  if (!kind) {
+    captured_.push_back(std::make_unique<Captured>());
+    kind = captured_.back().get();
+    kind->needs = needs_;
+    kind->examples = batch.load(0, batch.size);
+    return kind->result = pass(at_once);
+  }
+  const auto examples = batch.load(0, batch.size);
+  kind->examples.images.copy_(examples.images);
+  kind->examples.labels.copy_(examples.labels);
+  if (!kind->graph) {
+    const auto other =
+        std::find_if(captured_.begin(), captured_.end(), [](const auto& k) { return k->graph != nullptr; });
+    kind->graph = std::make_unique<CudaGraphSequence>(
+        [&](const AddHostCallback& add_host_callback) { kind->result = pass(add_host_callback); },
+        other != captured_.end() ? (*other)->graph.get() : nullptr);
+  }
+  kind->graph->replay();
+  return kind->result;
+}
+
+}  // namespace covnoise
