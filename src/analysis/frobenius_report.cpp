@@ -120,8 +120,9 @@ std::string frobenius_table(const FrobeniusStudy& study) {
   return text;
 }
 
-std::vector<std::filesystem::path> save_study(const FrobeniusStudy& study, const std::filesystem::path& folder) {
-  StudyFiles files(folder);
+std::vector<std::filesystem::path> save_study(const FrobeniusStudy& study, const std::filesystem::path& folder,
+                                              plot::Formats formats) {
+  StudyFiles files(folder, formats);
   files.add("frobenius", frobenius_csv(study));
   files.add("frobenius", Json(study));
   files.add("frobenius", frobenius_figure(study));

@@ -161,8 +161,9 @@ std::string variance_table(const VarianceStudy& study) {
   return text;
 }
 
-std::vector<std::filesystem::path> save_study(const VarianceStudy& study, const std::filesystem::path& folder) {
-  StudyFiles files(folder);
+std::vector<std::filesystem::path> save_study(const VarianceStudy& study, const std::filesystem::path& folder,
+                                              plot::Formats formats) {
+  StudyFiles files(folder, formats);
   files.add("variance", variance_csv(study));
   files.add("variance", Json(study));
   files.add("variance", variance_figure(study));

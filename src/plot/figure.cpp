@@ -140,11 +140,12 @@ std::string to_png(const Figure& figure, double scale) {
   return canvas->bytes();
 }
 
-std::vector<std::filesystem::path> save_figure(const Figure& figure, const std::filesystem::path& stem) {
+std::vector<std::filesystem::path> save_figure(const Figure& figure, const std::filesystem::path& stem,
+                                               Formats formats) {
   const auto with = [&](const char* extension) { return std::filesystem::path(stem.string() + extension); };
   std::vector<std::filesystem::path> paths{with(".svg")};
   write_file_synced(paths.back(), to_svg(figure));
-  if (png_available()) {
+  if (formats == Formats::kSvgAndPng && png_available()) {
     paths.push_back(with(".png"));
     write_file_synced(paths.back(), to_png(figure));
   }

@@ -132,7 +132,8 @@ std::string regression_table(const RegressionStudy& study) {
   return text;
 }
 
-std::vector<std::filesystem::path> save_study(const RegressionStudy& study, const std::filesystem::path& folder) {
+std::vector<std::filesystem::path> save_study(const RegressionStudy& study, const std::filesystem::path& folder,
+                                              plot::Formats formats) {
   CsvTable table({"cloud", "theta_1", "theta_2"});
   Json json{{"examples", study.options.examples}, {"small_batch", study.options.small_batch},
             {"alpha", study.options.alpha},       {"sigma", study.options.sigma},
@@ -142,7 +143,7 @@ std::vector<std::filesystem::path> save_study(const RegressionStudy& study, cons
     for (std::size_t i = 0; i < x.size(); ++i) table.add(cloud.name, x[i], y[i]);
     json["clouds"].push_back(cloud_json(study, cloud));
   }
-  StudyFiles files(folder);
+  StudyFiles files(folder, formats);
   files.add("points", table);
   files.add("regression", json);
   files.add("regression", cloud_figure(study));

@@ -119,6 +119,9 @@ TEST(Figure, SavesWhatItCanDraw) {
   const auto paths = save_figure(one_of_each(), folder / "figure");
   EXPECT_EQ(paths.size(), png_available() ? 2u : 1u);
   EXPECT_EQ(read_file(folder / "figure.svg"), to_svg(one_of_each()));
+  save_figure(one_of_each(), folder / "vectors", Formats::kSvg);
+  EXPECT_TRUE(std::filesystem::exists(folder / "vectors.svg"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "vectors.png"));
 }
 
 TEST(Figure, TextWrapsAtSpaces) {

@@ -2,6 +2,7 @@
 #include "covnoise/analysis/measured.h"
 #include "covnoise/data/loader.h"
 #include "covnoise/nn/model_zoo.h"
+#include "covnoise/plot/figure.h"
 #include "covnoise/train/config.h"
 
 #include <cstdint>
@@ -57,6 +58,7 @@ VarianceStudy study_variance(const Config& run, Model& model, const Loader& load
 std::string variance_table(const VarianceStudy& study);
 
 /// variance.csv, variance.json and the figure, in `folder`; returns the paths.
-std::vector<std::filesystem::path> save_study(const VarianceStudy& study, const std::filesystem::path& folder);
+std::vector<std::filesystem::path> save_study(const VarianceStudy& study, const std::filesystem::path& folder,
+                                              plot::Formats formats = plot::Formats::kSvgAndPng);
 
 }  // namespace covnoise

@@ -110,7 +110,10 @@ bool png_available();
 /// The bytes of a PNG, `scale` pixels a unit; an Error where png_available() is false.
 std::string to_png(const Figure& figure, double scale = 2);
 
-/// Writes `stem`.svg and, where available, `stem`.png; returns the paths written.
-std::vector<std::filesystem::path> save_figure(const Figure& figure, const std::filesystem::path& stem);
+enum class Formats { kSvg, kSvgAndPng };  ///< PNG only where png_available()
+
+/// Writes `stem`.svg and, if asked for and available, `stem`.png; returns the paths written.
+std::vector<std::filesystem::path> save_figure(const Figure& figure, const std::filesystem::path& stem,
+                                               Formats formats = Formats::kSvgAndPng);
 
 }  // namespace covnoise::plot

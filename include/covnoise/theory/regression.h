@@ -1,4 +1,6 @@
 #pragma once
+#include "covnoise/plot/figure.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <array>
@@ -52,6 +54,7 @@ double mean_loss(const RegressionStudy& study, const Cloud& cloud);
 
 std::string regression_table(const RegressionStudy& study);
 /// Numbers (CSV, JSON) and figure (SVG, PNG) into `folder`; returns the paths.
-std::vector<std::filesystem::path> save_study(const RegressionStudy& study, const std::filesystem::path& folder);
+std::vector<std::filesystem::path> save_study(const RegressionStudy& study, const std::filesystem::path& folder,
+                                              plot::Formats formats = plot::Formats::kSvgAndPng);
 
 }  // namespace covnoise::theory

@@ -142,7 +142,7 @@ Result make_accuracies(const Context& context) {
   result.notes.emplace_back(
       "Accuracies of the last epoch, never the best: mean +- standard deviation over the seeds that are there. Train "
       "and test in evaluation mode.");
-  StudyFiles files(context.folder);
+  StudyFiles files(context.folder, plot::Formats::kSvg);
   files.add(context.item.name, run_csv(context));
   files.add(context.item.name, accuracy_figure(context));
   adopt(result, context, files.paths());

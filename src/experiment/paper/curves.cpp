@@ -168,7 +168,7 @@ Result make_fig3(const Context& context) {
     }
     result.numbers["curves"].push_back({{"regime", curve.regime}, {"seeds", curve.seeds()}, {"error", points}});
   }
-  StudyFiles files(context.folder);
+  StudyFiles files(context.folder, plot::Formats::kSvg);
   files.add("fig3", csv);
   files.add("fig3", curve_figure(context, curves));
   adopt(result, context, files.paths());

@@ -168,7 +168,7 @@ Result make_fig5b(const Context& context) {
   bar.clear();
   result.tables = {table};
   result.notes = {"Mean +- standard deviation over the seeds that are there. The paper shows a chart without numbers."};
-  StudyFiles files(context.folder);
+  StudyFiles files(context.folder, plot::Formats::kSvg);
   files.add("fig5b", csv);
   if (const auto figure = eigenvalue_figure(context, groups); !figure.panels.empty()) files.add("fig5b", figure);
   adopt(result, context, files.paths());

@@ -157,7 +157,7 @@ Result make_fig2(const Context& context) {
   }
   result.tables = {table};
   result.notes = {run_note(*shown.run), fmt::format("The network after {} steps.", study.step)};
-  adopt(result, context, save_study(study, context.folder), {"variance"});
+  adopt(result, context, save_study(study, context.folder, plot::Formats::kSvg), {"variance"});
   return result;
 }
 
@@ -180,7 +180,7 @@ Result make_fig5a(const Context& context) {
   result.tables = {table};
   result.notes = {run_note(*shown.run),
                   fmt::format("{} batches of {} examples, running statistics.", options.batches, options.examples)};
-  adopt(result, context, save_study(study, context.folder), {"frobenius"});
+  adopt(result, context, save_study(study, context.folder, plot::Formats::kSvg), {"frobenius"});
   return result;
 }
 

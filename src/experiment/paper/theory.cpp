@@ -67,7 +67,7 @@ Result make_table1(const Context& context) {
               r.curvature / study.errors[i]);
     }
   }
-  StudyFiles files(context.folder);
+  StudyFiles files(context.folder, plot::Formats::kSvg);
   files.add("table1", csv);
   files.add("table1", theory::loss_figure(study));
   adopt(result, context, files.paths());
@@ -89,7 +89,7 @@ Result make_fig1(const Context& context) {
   }
   result.tables = {table};
   result.notes = {"The start was chosen so that the effect of the paper's figure shows (docs/theory.md)."};
-  adopt(result, context, theory::save_study(study, context.folder), {"regression", "points"});
+  adopt(result, context, theory::save_study(study, context.folder, plot::Formats::kSvg), {"regression", "points"});
   return result;
 }
 
@@ -113,7 +113,7 @@ Result make_fig4(const Context& context) {
   }
   result.tables = {table};
   result.notes = {"Rate 0.1, 500 steps, as in the paper; the paper does not print its matrix. Losses are exact means."};
-  StudyFiles files(context.folder);
+  StudyFiles files(context.folder, plot::Formats::kSvg);
   files.add("fig4", csv);
   files.add("fig4", theory::plane_figure(study));
   adopt(result, context, files.paths());
