@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string_view>
 
 namespace covnoise::paper {
 namespace {
@@ -147,13 +148,24 @@ std::string part_markdown(const std::string& name, const std::string& part, cons
   return part == "summary" ? summary_markdown(item, json, source) : row_markdown(item, find_row(item, part), json);
 }
 
+constexpr std::string_view kMarker = "<!-- paper ";
+
+/// The next marker that begins a line, from `at` on.
+std::size_t find_marker(const std::string& document, std::size_t at) {
+  auto found = document.find(kMarker, at);
+  while (found != std::string::npos && found > 0 && document[found - 1] != '\n') {
+    found = document.find(kMarker, found + 1);
+  }
+  return found;
+}
+
 /// `document` with its generated parts replaced.
 std::string fill(const std::string& document, const Source& source) {
-  const std::string begin = "<!-- paper ", close = " -->\n";
+  const std::string close = " -->\n";
   std::string text;
   std::size_t at = 0;
-  for (auto from = document.find(begin); from != std::string::npos; from = document.find(begin, at)) {
-    const auto words = from + begin.size(), first = document.find(close, words);
+  for (auto from = find_marker(document, 0); from != std::string::npos; from = find_marker(document, at)) {
+    const auto words = from + kMarker.size(), first = document.find(close, words);
     std::istringstream marker(document.substr(words, first - words));
     std::string name, part;
     marker >> name >> part;
@@ -189,7 +201,7 @@ std::vector<fs::path> fill_documents(const fs::path& document, const fs::path& r
   for (const auto& page : pages_of(document)) {
     const auto link = fs::weakly_canonical(results).lexically_relative(fs::weakly_canonical(page).parent_path());
     const std::string before = read_file(page);
-    any = any || before.find("<!-- paper ") != std::string::npos;
+    any = any || find_marker(before, 0) != std::string::npos;
     const std::string after = fill(before, {results, link.generic_string()});
     if (after == before) continue;
     if (write) write_file_synced(page, after);

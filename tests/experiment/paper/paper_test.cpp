@@ -225,7 +225,8 @@ TEST_F(PaperTest, DocumentsAndTheirPagesAreFilled) {
   reproduce("table2", o);
   const auto document = folder_.path() / "docs/results.md", page = folder_.path() / "docs/results/mnist-mlp.md";
   create_folders(page.parent_path());
-  write_file_synced(document, "Ours.\n<!-- paper table2 summary -->\nold\n<!-- end table2 -->\nOurs, too.\n");
+  write_file_synced(
+      document, "Ours, `<!-- paper ... -->`.\n<!-- paper table2 summary -->\nold\n<!-- end table2 -->\nOurs, too.\n");
   write_file_synced(page, "<!-- paper table2 mnist-mlp -->\n<!-- end table2 -->\n");
   EXPECT_EQ(fill_documents(document, results()), (std::vector<fs::path>{document, page}));
   EXPECT_THAT(read_file(document), HasSubstr("| difference [95 % interval] | lb - sb | lb-trace - lb |"));
