@@ -39,8 +39,8 @@ Figure frobenius_figure(const FrobeniusStudy& study) {
   figure.title =
       fmt::format("Frobenius norms of the Fisher matrix, {} on {}, {}", study.model, study.data, study.regime);
   figure.subtitle = fmt::format(
-      "Per-example gradients with {} statistics, {} batches of {} examples. Unbiased: pairs of different examples "
-      "only; "
+      "Per-example gradients with {} statistics, {} batches of {} examples. Unbiased: only pairs of different "
+      "examples; "
       "the plain norms of so few examples are too large. Bands are standard errors.",
       o.training_mode ? "batch" : "running", o.batches, o.examples);
   figure.panel_width = 620;

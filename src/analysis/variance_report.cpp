@@ -23,7 +23,7 @@ constexpr std::size_t kMostNamedLayers = 12;
 
 using Quantity = Measured LayerVariance::*;
 
-/// One point a layer, the regimes side by side.
+/// One point per layer, the regimes side by side.
 Points points_of(const VarianceStudy& study, std::size_t regime, Quantity quantity) {
   Points points;
   points.name = study.regimes[regime].regime;
@@ -58,8 +58,7 @@ Figure variance_figure(const VarianceStudy& study) {
   figure.title = fmt::format("Gradient variance of {} on {} after {} steps", study.model, study.data, study.step);
   figure.subtitle = fmt::format(
       "Small batch {}, large batch {}; {} large batches, and small batches of as many examples. Error bars are "
-      "standard "
-      "errors. Noise that replaces what the large batch lacks brings every layer back to 1.",
+      "standard errors. Noise that replaces what the large batch lacks brings every layer back to 1.",
       o.small_batch, o.large_batch, o.samples);
   figure.columns = 1;
   figure.panel_width = 640;

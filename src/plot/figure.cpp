@@ -16,14 +16,14 @@ namespace {
 
 constexpr double kMargin = 20, kBetweenColumns = 26, kBetweenRows = 22, kRightSlack = 10;
 
-/// Positions of everything: panels of a column share their left margin, those of a row the space above them.
+/// Lays out the figure: panels of a column share their left margin, panels of a row the space above them.
 class Layout {
  public:
   explicit Layout(const Figure& figure) : figure_(figure) {
     TORCH_CHECK(!figure.panels.empty() && figure.columns > 0, "a figure needs panels and columns");
     for (const auto& panel : figure.panels) {
       views_.push_back(make_view(panel, figure.panel_width, figure.panel_height));
-      titles_.push_back(wrap_text(panel.title, kPanelTitleSize * 1.08, figure.panel_width));  // bold runs wider
+      titles_.push_back(wrap_text(panel.title, kPanelTitleSize * 1.08, figure.panel_width));  // bold text is wider
       legends_.push_back(figure.shared_legend ? std::vector<LegendEntry>{} : legend_entries({panel}));
     }
     if (figure.shared_legend) shared_legend_ = legend_entries(figure.panels);

@@ -17,8 +17,8 @@ constexpr double kTurn = 2 * 3.14159265358979323846;
 template <class Series>
 using HasStyle = decltype(std::declval<Series&>().style);
 
-/// Gives series their colours: those that were asked for, then the others, in order. Where the palette is exhausted,
-/// markers become hollow.
+/// Gives series their colours: first those that were requested, then the others, in order. When the palette is
+/// exhausted, markers become hollow.
 class ColorChooser {
  public:
   template <class Series, class = HasStyle<Series>>
@@ -180,7 +180,7 @@ class Painter {
   static Paint stroke(const Style& style) {
     return {std::nullopt, Stroke{color_of(style), style.width, dash_of(style)}};
   }
-  /// White for the lowest band to a soft blue for the highest: coloured points stay readable on all of them.
+  /// From white for the lowest band to light blue for the highest: coloured points stay readable on all of them.
   static Color tint(double fraction) {
     const auto mix = [&](int from, int to) { return static_cast<int>(std::lround(from + fraction * (to - from))); };
     return {mix(255, 203), mix(255, 217), mix(255, 234)};
@@ -189,11 +189,11 @@ class Painter {
     return std::isfinite(x) && std::isfinite(y) && (view_.panel->x.scale == Scale::kLinear || x > 0) &&
            (view_.panel->y.scale == Scale::kLinear || y > 0);
   }
-  /// A point of a band: what a logarithmic axis cannot show lies below its end.
+  /// A point of a band; values that a logarithmic axis cannot show are placed below its lower end.
   Point shown(double x, double y) const {
     return view_.map(x, view_.panel->y.scale == Scale::kLog ? std::max(y, view_.ranges.y.min * 1e-3) : y);
   }
-  /// On white, so that rules and grid lines do not cross it.
+  /// On a white background, so that rules and grid lines do not cross the text.
   void label_above(Point at, const std::string& text) {
     const double width = 0.8 * text_width(text, kTickSize);
     canvas_.rectangle({at.x - width / 2, at.y - kTickSize - 5, width, kTickSize + 2}, 2, {kCard, std::nullopt});
@@ -202,7 +202,7 @@ class Painter {
   void error_bar(double x, double y, double error, Color color) {
     if (std::isfinite(error)) bar(shown(x, y - error), shown(x, y + error), color);
   }
-  /// A horizontal or vertical bar, as far as the panel goes.
+  /// A horizontal or vertical bar, clipped to the panel.
   void bar(Point a, Point b, Color color) {
     const Point from = inside(a), to = inside(b);
     const double length = std::hypot(to.x - from.x, to.y - from.y);
@@ -215,7 +215,7 @@ class Painter {
     const Rect& area = view_.area;
     return {std::clamp(p.x, area.x, area.right()), std::clamp(p.y, area.y, area.bottom())};
   }
-  /// A cap where the bar ends inside the panel, else the head of an arrow; `along` leads out of the bar.
+  /// A cap if the bar ends inside the panel, otherwise an arrowhead; `along` points out of the bar.
   static Polyline bar_end(Point end, Point drawn, Point along) {
     constexpr double kHalf = 3, kHead = 5;
     const bool arrow = end.x != drawn.x || end.y != drawn.y;

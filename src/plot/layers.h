@@ -3,8 +3,8 @@
 
 namespace covnoise::plot {
 
-/// Gives every layer of every panel its colour: the same name, the same colour, also across panels that share a legend;
-/// different names, different colours or markers.
+/// Gives every layer of every panel its colour. Equal names have equal colours, across panels if they share a legend;
+/// different names differ in colour or marker.
 Figure with_colors(Figure figure);
 
 void draw_layers(Canvas& canvas, const View& view);

@@ -44,7 +44,7 @@ Polyline marker_shape(Marker marker) {
 }  // namespace
 
 void draw_markers(Canvas& canvas, const Polyline& centers, const Style& style) {
-  // A thin white rim keeps neighbours apart; clouds of small translucent points do without.
+  // A thin white rim separates neighbours; clouds of small translucent points have none.
   const bool cloud = style.opacity < 1;
   const Paint full{color_of(style), cloud ? std::nullopt : std::optional<Stroke>(Stroke{kCard, 0.6})};
   const Paint paint = style.hollow ? Paint{kCard, Stroke{color_of(style), 1.3}} : full;

@@ -3,7 +3,7 @@
 
 namespace covnoise::plot {
 
-/// One marker or several, of one style.
+/// Draws one or more markers of one style.
 void draw_markers(Canvas& canvas, const Polyline& centers, const Style& style);
 
 }  // namespace covnoise::plot

@@ -123,7 +123,7 @@ Json cloud_json(const RegressionStudy& study, const Cloud& cloud) {
 
 std::string regression_table(const RegressionStudy& study) {
   std::string text = fmt::format("{:<18}{:>14}{:>14}{:>14}{:>22}\n", "one step", "std along g", "std across g",
-                                 "mean loss", "covariance off SGD's");
+                                 "mean loss", "error of covariance");
   for (const auto& cloud : study.clouds) {
     const auto [along, across] = spreads(study, cloud);
     text += fmt::format("{:<18}{:>14.4f}{:>14.4f}{:>14.5f}{:>20.1f} %\n", cloud.name, along, across,

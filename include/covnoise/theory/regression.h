@@ -22,7 +22,7 @@ struct Regression {
   at::Tensor minimum() const;                                   ///< [d]
 };
 
-/// Where one step leads: points, and the mean and covariance they should have.
+/// The result of one step: points, and their exact mean and covariance.
 struct Cloud {
   std::string name;
   at::Tensor points;      ///< [n, d]

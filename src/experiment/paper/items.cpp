@@ -81,7 +81,7 @@ const std::vector<Row> kQuickAll = {{"quick-glyphs-mlp", "glyphs, MLP"},
                                     {"quick-glyphs-lenet", "glyphs, LeNet"},
                                     {"quick-textures-resnet8", "textures, ResNet8"}};
 
-/// What two minutes on two cores allow.
+/// Takes about two minutes on two cores.
 Effort small() {
   Effort effort;
   effort.seeds = {0, 1};
@@ -96,14 +96,14 @@ Effort small() {
   return effort;
 }
 
-/// Without runs, as the theory is.
+/// An item without runs.
 Item described(const char* name, const char* title, const char* claim, Result (*make)(const Context&)) {
   Item item{name, title, claim, make};
   item.quick_effort = small();
   return item;
 }
 
-/// Of the rows `rows`, in small of `quick_rows`, each with these regimes.
+/// An item with the rows `rows` (`quick_rows` if quick), each with these regimes.
 Item trained(Item item, std::vector<std::string> regimes, std::vector<Row> rows, std::vector<Row> quick_rows) {
   item.regimes = std::move(regimes);
   item.rows = std::move(rows);
@@ -148,11 +148,12 @@ std::vector<Item> make_items() {
                 "Full Fisher noise almost recovers the noise of SGD, and converges more slowly than diagonal "
                 "Fisher noise.",
                 make_fig1));
-  list.push_back(of_one_seed(trained(described("fig2", "Figure 2: variance of gradients by regime",
-                                               "sb, lb-full and lb-diag share roughly one variance; that of lb is much "
-                                               "lower.",
-                                               make_fig2),
-                                     {"sb"}, kResNet44, kQuickResNet)));
+  list.push_back(
+      of_one_seed(trained(described("fig2", "Figure 2: variance of gradients by regime",
+                                    "sb, lb-full and lb-diag have roughly the same variance; that of lb is much "
+                                    "lower.",
+                                    make_fig2),
+                          {"sb"}, kResNet44, kQuickResNet)));
   list.push_back(of_one_seed(trained(described("fig3", "Figure 3: training error per parameter update",
                                                "lb-diag trains nearly as fast as lb, and much faster than lb-full, "
                                                "lb-true and sb, which are alike.",

@@ -53,7 +53,7 @@ class PngCanvas final : public Canvas {
   }
 
   void circles(const Polyline& centers, double radius, const Paint& paint) override {
-    for (const auto& center : centers) {  // one by one: where translucent circles overlap they add up, as in SVG
+    for (const auto& center : centers) {  // one at a time: overlapping translucent circles add up, as in SVG
       cairo_new_sub_path(context_.get());
       cairo_arc(context_.get(), center.x, center.y, radius, 0, 2 * kPi);
       draw(paint);
@@ -94,7 +94,7 @@ class PngCanvas final : public Canvas {
     cairo_t* const c = context_.get();
     cairo_select_font_face(c, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
                            style.bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
-    cairo_set_font_size(c, style.size * 0.94);  // the fallback fonts of Linux run wider than those named in the SVG
+    cairo_set_font_size(c, style.size * 0.94);  // Linux's fallback fonts are wider than those named in the SVG
     cairo_text_extents_t extents;
     cairo_text_extents(c, text.c_str(), &extents);
     const double shift = style.anchor == Anchor::kStart ? 0 : style.anchor == Anchor::kMiddle ? 0.5 : 1;
@@ -162,7 +162,7 @@ std::unique_ptr<Canvas> make_png_canvas(double, double, double) { return nullptr
 
 std::unique_ptr<Canvas> require_png_canvas(double width, double height, double scale) {
   auto canvas = make_png_canvas(width, height, scale);
-  if (!canvas) throw Error("figures as PNG need cairo: install libcairo2-dev and build again (SVG needs nothing)");
+  if (!canvas) throw Error("figures as PNG need cairo: install libcairo2-dev and rebuild (SVG needs no library)");
   return canvas;
 }
 

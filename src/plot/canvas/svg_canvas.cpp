@@ -8,7 +8,7 @@
 namespace covnoise::plot {
 namespace {
 
-/// Hundredths of a pixel, without useless zeros.
+/// In hundredths of a pixel, without trailing zeros.
 std::string number(double value) {
   const long hundredths = std::lround(value * 100);
   if (hundredths % 100 == 0) return std::to_string(hundredths / 100);
@@ -131,7 +131,7 @@ class SvgCanvas final : public Canvas {
   }
 
   void begin_clip(const Rect& rect) override {
-    // The name carries the rectangle: figures inlined into one page then share a clip only where it is the same.
+    // The name contains the rectangle: figures inlined into one page share a clip only if it is the same.
     const std::string name = fmt::format("clip-{}-{}-{}-{}", std::lround(rect.x * 10), std::lround(rect.y * 10),
                                          std::lround(rect.width * 10), std::lround(rect.height * 10));
     out_ += "<clipPath id=\"" + name + "\">";

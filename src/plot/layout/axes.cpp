@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kTickLength = 4;
 
-/// Labels of categories, broken into lines that fit their share of the axis.
+/// The label of a category, wrapped to its share of the axis.
 std::vector<std::string> category_lines(const View& view, std::size_t index) {
   const double share = view.area.width / static_cast<double>(view.panel->x.categories.size()) - 6;
   return wrap_text(view.panel->x.categories[index], kTickSize, share);

@@ -48,7 +48,7 @@ class EntryCollector {
   std::vector<LegendEntry>& entries_;
 };
 
-/// Calls place(entry, x, row) for each; returns the number of rows.
+/// Calls place(entry, x, row) for each entry; returns the number of rows.
 template <class Place>
 int arrange(const std::vector<LegendEntry>& entries, double width, const Place& place) {
   double x = 0;

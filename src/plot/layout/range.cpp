@@ -7,7 +7,7 @@
 namespace covnoise::plot {
 namespace {
 
-/// Smallest and largest of what an axis can show.
+/// The smallest and the largest value that an axis can show.
 class Extent {
  public:
   explicit Extent(const Axis& axis) : axis_(axis) {}
@@ -29,7 +29,7 @@ class Extent {
       range = {range.min / factor, range.max * factor};
     } else {
       const double pad = range.max > range.min ? margin * (range.max - range.min) : std::max(0.5, 0.1 * std::abs(low_));
-      // A margin does not lead below zero what is never negative and starts there.
+      // Data that are never negative and start at zero get no margin below zero.
       const bool never_positive = range.max == 0 && range.min < 0;
       range = {range.min == 0 ? 0 : range.min - pad, never_positive ? 0 : range.max + pad};
     }
@@ -41,7 +41,7 @@ class Extent {
   double low_ = std::numeric_limits<double>::infinity(), high_ = -std::numeric_limits<double>::infinity();
 };
 
-/// Includes what a layer shows.
+/// Includes the values that a layer shows.
 struct LayerExtent {
   Extent& x;
   Extent& y;
@@ -91,7 +91,7 @@ struct LayerExtent {
   }
 };
 
-/// Widens `range` around its middle until a unit of it is as long as one of the other axis.
+/// Widens `range` around its centre to `length`.
 void widen(Range& range, double length) {
   const double middle = (range.min + range.max) / 2;
   range = {middle - length / 2, middle + length / 2};

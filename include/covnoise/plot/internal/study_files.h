@@ -10,10 +10,10 @@
 
 namespace covnoise {
 
-/// What a study leaves in its folder: tables, numbers and figures, each written whole, and their paths in that order.
+/// Writes the files of a study into its folder: tables, numbers and figures. Lists their paths in the order of writing.
 class StudyFiles {
  public:
-  /// Creates the folder where it is missing. `formats` are those of the figures.
+  /// Creates the folder if it does not exist. `formats` are those of the figures.
   explicit StudyFiles(std::filesystem::path folder, plot::Formats formats = plot::Formats::kSvgAndPng);
 
   void add(const std::string& name, const CsvTable& table);               ///< name.csv
