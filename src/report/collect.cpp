@@ -75,8 +75,8 @@ Report collect(const std::vector<fs::path>& folders) {
   Report report;
   for (const auto& folder : folders) report.sources.push_back(folder.string());
   report.problems = found.problems;
-  for (const auto& path : found.runs) {
-    attempt(report.problems, [&] { report.runs.push_back(read_run(path)); });
+  for (const auto& run : found.runs) {
+    attempt(report.problems, [&] { report.runs.push_back(read_run(run)); });
   }
   for (const auto& path : found.figure_folders) {
     attempt(report.problems, [&] { report.folders.push_back(read_figures(path)); });

@@ -1,10 +1,11 @@
 #pragma once
 #include "covnoise/report/internal/collect.h"
+#include "covnoise/train/internal/stored_run.h"
 
 namespace covnoise::report {
 
-/// An Error where the configuration or the metrics are damaged.
-Run read_run(const std::filesystem::path& folder);
+/// An Error where the metrics are damaged.
+Run read_run(const StoredRun& stored);
 
 /// Keeps every n-th step record of all runs, so that none has more than kMostSteps; returns n. One n for all: the
 /// points of runs that only differ in their seed stay at the same steps.

@@ -49,6 +49,19 @@ async function check_content(browser) {
   expect((await browser.evaluate(text('.configuration'))).includes('train.batch'), 'keys that differ');
 }
 
+/** The first group has one commit; of the second one run was resumed by other software, and one says nothing. */
+async function check_software(browser) {
+  const cells = await browser.evaluate("[...document.querySelectorAll('tr.group td.software')].map((cell) => cell.textContent)");
+  expect(cells[0] === 'commit 01234567-dirtyLibTorch 2.11.0', `the software of a group, not ${cells[0]}`);
+  expect(cells[1] === '3 commits: aaaaaaaa, bbbbbbbb, unknown3 LibTorch versions: 2.11.0, 2.12.0, unknown',
+    `different software within a group, not ${cells[1]}`);
+  expect(await browser.evaluate("document.querySelectorAll('td.software .unfinished').length") === 4,
+    'differences stand out, in the group and in its resumed run');
+  const title = await browser.evaluate("document.querySelectorAll('tr.run td.software')[3].title");
+  expect(title.includes('NVIDIA <i> (cuda, CUDA 12.8)') && title.includes('resumed from step 5 by covnoise 0.2.1'),
+    `what trained a run, not ${title}`);
+}
+
 async function check_toggles(browser) {
   const both = await browser.evaluate(kInk);
   await browser.evaluate("document.querySelector('button.toggle').focus()");
@@ -104,6 +117,8 @@ async function check_raw_numbers(browser) {
   await browser.settle();
   const open = "document.querySelector('details.raw-run[open]')";
   expect((await browser.evaluate(`${open}.textContent`)).includes('0.9'), 'the numbers of a run behind its seed');
+  expect((await browser.evaluate(`${open}.querySelector('.provenance').textContent`)).startsWith('Trained by covnoise 0.2.0 (commit 0123456789ab-dirty'),
+    'what trained the run');
   const saved = await browser.evaluate(`new Promise((done) => {
     const link = ${open}.querySelector('a.save');
     link.addEventListener('click', (event) => { event.preventDefault(); fetched(link.href).then(done); });
@@ -129,7 +144,7 @@ const browser = await Browser.start(program);
 try {
   await browser.send('Emulation.setDeviceMetricsOverride', { width: 1280, height: 900, deviceScaleFactor: 1, mobile: false });
   await browser.open(url);
-  const checks = [check_content, check_toggles, check_zoom, check_menus, check_raw_numbers, check_dark_and_narrow];
+  const checks = [check_content, check_software, check_toggles, check_zoom, check_menus, check_raw_numbers, check_dark_and_narrow];
   for (const check of checks) await check(browser);
   const fetched = browser.requests.filter((request) => request !== url && !/^(data|blob):/.test(request));
   expect(fetched.length === 0, `nothing fetched, but ${fetched}`);

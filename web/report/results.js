@@ -39,7 +39,8 @@ function run_row(run) {
   return element('tr', { class: 'run', hidden: true },
     element('th', { scope: 'row' }, link(run.path)),
     kColumns.map(([key, digits]) => element('td', { class: 'number' }, link(text(key, digits)))),
-    element('td', {}, run.seed), element('td', {}, state_badge(run)));
+    element('td', {}, run.seed), element('td', {}, state_badge(run)),
+    element('td', { class: 'software', title: provenance_text(run) }, software_cell([run])));
 }
 
 /** Runs which reached their last epoch count; where none did, those which did an epoch, and the row says so. */
@@ -71,12 +72,14 @@ function group_body(group, index) {
     element('th', { scope: 'row' }, group.swatch = swatch(index, theme()), group.label, ' ', button),
     kColumns.map(([key, digits]) => element('td', { class: 'number' },
       mean_and_spread(statistics(numbers.map((number) => number[key])), digits))),
-    element('td', {}, seeds), element('td', {}, group_state(group)));
+    element('td', {}, seeds), element('td', {}, group_state(group)),
+    element('td', { class: 'software' }, software_cell(group.runs)));
   return element('tbody', {}, row, runs);
 }
 
 function results_table(groups, title) {
-  const header = ['Group', 'Test accuracy [%]', 'Train accuracy [%]', 'Gap [points]', 'Test loss', 'Images/s', 'Seeds', 'State'];
+  const header = ['Group', 'Test accuracy [%]', 'Train accuracy [%]', 'Gap [points]', 'Test loss', 'Images/s', 'Seeds', 'State',
+    'Software'];
   const measured = groups.some((group) => group.runs.some((run) => run.epochs.train_eval_accuracy));
   const train = measured ? 'Train accuracy is measured after the epoch where train.eval_train says so, else averaged during it. '
     : 'Train accuracy is averaged during the last epoch. ';

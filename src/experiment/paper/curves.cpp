@@ -1,6 +1,4 @@
-#include "covnoise/core/internal/file.h"
 #include "covnoise/plot/internal/study_files.h"
-#include "covnoise/train/internal/metrics.h"
 #include "experiment/paper/result.h"
 
 #include <fmt/format.h>
@@ -17,7 +15,7 @@ constexpr std::int64_t kPoints = 50;  // of a curve
 /// Training error over updates, each point the mean over the logged steps of its part of the curve; NaN without any.
 std::vector<double> errors_of_steps(const Trained& run, std::int64_t updates) {
   std::vector<double> sums(kPoints), counts(kPoints);
-  for (const auto& record : read_metrics(run.folder)) {
+  for (const auto& record : run.stored->metrics()) {
     if (record.value("kind", "") != "step") continue;
     const auto step = record.value("step", std::int64_t{0});
     const auto accuracy = record.find("train_accuracy");
@@ -31,8 +29,8 @@ std::vector<double> errors_of_steps(const Trained& run, std::int64_t updates) {
 }
 
 /// Empty where there are none, or others than asked for.
-std::vector<double> kept_errors(const std::filesystem::path& path, std::int64_t updates) {
-  const auto json = kept_json(path);
+std::vector<double> kept_errors(const Trained& run, std::int64_t updates) {
+  const auto json = run.stored->document(kTrainingError);
   if (json.value("updates", Json()) != updates) return {};
   std::vector<double> errors;
   for (const auto& error : json.value("errors", Json::array())) {
@@ -44,10 +42,9 @@ std::vector<double> kept_errors(const std::filesystem::path& path, std::int64_t 
 /// The curve of a run, from its steps or from what is kept of them; empty where neither is there.
 std::vector<double> error_curve(const Trained& run, std::int64_t updates) {
   if (!run.there()) return {};
-  const auto path = run.folder / kErrorFile;
-  if (run.records_only) return kept_errors(path, updates);
+  if (run.records_only) return kept_errors(run, updates);
   auto errors = errors_of_steps(run, updates);
-  write_file_synced(path, Json{{"updates", updates}, {"errors", errors}}.dump() + "\n");
+  keep_document(run, kTrainingError, {{"updates", updates}, {"errors", errors}});
   return errors;
 }
 

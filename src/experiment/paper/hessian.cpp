@@ -61,14 +61,14 @@ Eigenvalue computed(const Context& context, const Trained& run, const HessianOpt
           result.eigenvalues.converged, ""};
 }
 
-/// From the run's folder where it was computed before.
+/// From the run's documents if it was computed before.
 Eigenvalue eigenvalue_of(const Context& context, const Trained& run, ProgressBar& bar) {
   stop_if_asked(context.options);
   const auto options = hessian_options(context);
-  const auto path = run.folder / kEigenvalueFile;
-  if (const auto kept = kept_answer<Eigenvalue>(path, question(run, options))) return *kept;
+  if (const auto kept = kept_answer<Eigenvalue>(run, kEigenvalue, question(run, options))) return *kept;
+  require(run.whole(), "only its record is available, without the network");
   Eigenvalue e = computed(context, run, options, bar);
-  keep_answer(path, question(run, options), e);
+  keep_answer(run, kEigenvalue, question(run, options), e);
   return e;
 }
 

@@ -26,10 +26,10 @@ struct Shown {
 
 /// The first run that has its networks, or else what was found in them.
 template <typename Study>
-Shown<Study> run_to_show(const Context& context, const char* file, const Json& question) {
+Shown<Study> run_to_show(const Context& context, const char* document, const Json& question) {
   for (const auto& run : context.cells.front().runs) {
     if (!run.there() || run.state == RunState::kDiverged) continue;
-    auto kept = kept_answer<Study>(run.folder / file, question);
+    auto kept = kept_answer<Study>(run, document, question);
     if (run.whole() || kept) return {&run, std::move(kept)};
   }
   return {};
@@ -94,7 +94,7 @@ VarianceStudy variance_of(const Context& context, const Shown<VarianceStudy>& sh
   });
   bar.clear();
   study.step = trained.step;
-  keep_answer(run->folder / kVarianceFile, question(options), study);
+  keep_answer(*run, kGradientVariance, question(options), study);
   return study;
 }
 
@@ -124,7 +124,7 @@ FrobeniusStudy frobenius_of(const Context& context, const Shown<FrobeniusStudy>&
     load_step(*trained, run->folder, step);
     study.points.push_back(frobenius_point(*trained->model, split->train, options));
     study.points.back().step = step;
-    keep_answer(run->folder / kFrobeniusFile, question(options), study);
+    keep_answer(*run, kFrobeniusNorms, question(options), study);
     bar.update(static_cast<std::int64_t>(study.points.size()));
   }
   bar.clear();
@@ -143,7 +143,7 @@ Result make_fig2(const Context& context) {
     options.large_batch = 2 * effort.small_batch;
     options.regimes = {"lb", "lb-diag"};
   }
-  const auto shown = run_to_show<VarianceStudy>(context, kVarianceFile, question(options));
+  const auto shown = run_to_show<VarianceStudy>(context, kGradientVariance, question(options));
   if (shown.run == nullptr) return nothing_yet(context);
   const auto study = variance_of(context, shown, options);
   Result result;
@@ -165,7 +165,7 @@ Result make_fig5a(const Context& context) {
   FrobeniusOptions options;
   options.examples = scaled(context.item.effort.examples, context.options.scale, 1, 32);
   options.batches = scaled(context.item.effort.batches, context.options.scale, 1, 2);
-  const auto shown = run_to_show<FrobeniusStudy>(context, kFrobeniusFile, question(options));
+  const auto shown = run_to_show<FrobeniusStudy>(context, kFrobeniusNorms, question(options));
   if (shown.run == nullptr) return nothing_yet(context);
   const auto study = frobenius_of(context, shown, options);
   Result result;

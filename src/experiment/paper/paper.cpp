@@ -2,11 +2,9 @@
 
 #include "covnoise/core/internal/did_you_mean.h"
 #include "covnoise/core/internal/file.h"
-#include "covnoise/train/internal/metrics.h"
-#include "covnoise/train/internal/run_folder.h"
+#include "covnoise/train/internal/software.h"
 #include "experiment/paper/result.h"
 #include "experiment/plan.h"
-#include "experiment/software.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -48,23 +46,10 @@ void refuse_other_size(const fs::path& path, bool quick) {
                       quick ? "without" : "with"));
 }
 
-/// The part of a run that belongs into a repository: no weights, no single steps.
-void keep_run(const Trained& run, const fs::path& folder) {
-  if (!run.whole()) return;
-  create_folders(folder);
-  std::string lines;
-  for (const auto& record : read_metrics(run.folder)) {
-    if (record.at("kind") != "step") lines += record.dump() + "\n";
-  }
-  write_file_synced(RunFolder{folder}.metrics(), lines);
-  write_file_synced(RunFolder{folder}.config(), read_file(RunFolder{run.folder}.config()));
-  for (const char* file : {kSoftwareFile, kEigenvalueFile, kVarianceFile, kFrobeniusFile, kErrorFile})
-    if (fs::exists(run.folder / file)) write_file_synced(folder / file, read_file(run.folder / file));
-}
-
 Json run_json(const Trained& run) {
   Json json{{"name", run.spec.name}, {"state", state_text(run)}, {"epochs", run.summary.epoch}};
-  if (auto software = kept_json(run.folder / kSoftwareFile); !software.empty()) json["software"] = std::move(software);
+  if (!run.stored) return json;
+  if (auto software = run.stored->document(kSoftware); !software.empty()) json["software"] = std::move(software);
   return json;
 }
 
@@ -167,9 +152,7 @@ Outcome reproduce(const std::string& name, const Options& options) {
     return {result_text(item, result), {path}, failures};
   }
   add_notes(context, result);
-  for (const auto& cell : context.cells) {
-    for (const auto& run : cell.runs) keep_run(run, results / "runs" / run.spec.name);
-  }
+  keep_records(context.cells, options);
   write_file_synced(path, item_json(context, result).dump(2) + "\n");
   result.paths.insert(result.paths.begin(), path);
   return {result_text(item, result), result.paths, failures};

@@ -36,23 +36,23 @@ void stop_if_asked(const Options& options);
 void adopt(Result& result, const Context& context, const std::vector<std::filesystem::path>& paths,
            const std::vector<std::string>& stems = {});
 
-/// The JSON object that a file holds; an empty one where there is no file, or no object in it.
-Json kept_json(const std::filesystem::path& path);
+/// Writes a document into the folder of a run that is whole().
+void keep_document(const Trained& run, const char* name, const Json& json);
 
-/// What was found in a run's network stays in the run's folder, with the question that it answers. Nothing where there
-/// is no answer, or one to another question.
+/// What was found in a run's network stays with the run, together with the question that it answers. Nothing where
+/// there is no answer, or one to another question.
 template <typename Answer>
-std::optional<Answer> kept_answer(const std::filesystem::path& path, const Json& question) {
-  const auto json = kept_json(path);
+std::optional<Answer> kept_answer(const Trained& run, const char* name, const Json& question) {
+  const auto json = run.stored->document(name);
   if (json.value("of", Json()) != question) return std::nullopt;
   return json.get<Answer>();
 }
 
 template <typename Answer>
-void keep_answer(const std::filesystem::path& path, const Json& question, const Answer& answer) {
+void keep_answer(const Trained& run, const char* name, const Json& question, const Answer& answer) {
   Json json{{"of", question}};
   json.update(Json(answer));
-  write_file_synced(path, json.dump() + "\n");
+  keep_document(run, name, json);
 }
 
 /// A number in a cell: "-" where it is not finite.

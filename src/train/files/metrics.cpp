@@ -45,11 +45,6 @@ std::string event(const Json& record, double wall_time) {
   return tensorboard_scalars(wall_time, record.at("step").get<std::int64_t>(), scalars);
 }
 
-bool is_record(const Json& record) {
-  return record.is_object() && record.contains("kind") && record["kind"].is_string() && record.contains("step") &&
-         record["step"].is_number_integer();
-}
-
 double seconds_of(const Json& record) {
   const auto found = record.find("seconds");
   return found != record.end() && is_finite_number(*found) ? found->get<double>() : 0;
@@ -66,7 +61,7 @@ std::vector<Json> whole_records(const fs::path& path, std::optional<std::int64_t
     ++line;
     auto record = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(start),
                               text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, /*allow_exceptions=*/false);
-    if (!is_record(record)) {
+    if (!is_metrics_record(record)) {
       if (bad_line == 0) bad_line = line;
     } else if (!last || record["step"].get<std::int64_t>() <= *last) {
       if (bad_line > 0) {
@@ -133,7 +128,7 @@ MetricsWriter::MetricsWriter(const fs::path& run_folder, std::optional<std::int6
 MetricsWriter::~MetricsWriter() = default;
 
 void MetricsWriter::write(const Json& record) {
-  TORCH_CHECK(is_record(record), "a metrics record needs a kind and a step: ", record.dump());
+  TORCH_CHECK(is_metrics_record(record), "a metrics record needs a kind and a step: ", record.dump());
   files_->jsonl.write(record.dump() + "\n");
   files_->csv.write(csv_row(record));
   files_->events.write(event(record, wall_clock()));
@@ -143,6 +138,11 @@ void MetricsWriter::flush_synced() {
   files_->jsonl.sync();
   files_->csv.sync();
   files_->events.sync();
+}
+
+bool is_metrics_record(const Json& record) {
+  return record.is_object() && record.contains("kind") && record["kind"].is_string() && record.contains("step") &&
+         record["step"].is_number_integer();
 }
 
 std::vector<Json> read_metrics(const fs::path& run_folder) {

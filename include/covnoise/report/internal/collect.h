@@ -15,10 +15,11 @@ enum class State { kFinished, kUnfinished, kDiverged };
 /// One run. Tables are objects of columns, {"step": [...], ...}, of one length; a number that is absent is null, one
 /// that is not finite the text "nan".
 struct Run {
-  std::filesystem::path path;
+  std::filesystem::path path;  ///< its folder; FILE#NAME where only a record of it is there
   Config config;
   State state = State::kUnfinished;
-  std::string note;  ///< how it ended, where it diverged
+  std::string note;                 ///< how it ended, where it diverged
+  nlohmann::ordered_json software;  ///< its software.json, what trained it; an empty object where it has none
   nlohmann::ordered_json epochs, steps;
 };
 
@@ -55,8 +56,9 @@ struct Report {
   std::vector<std::string> problems;  ///< runs that could not be read, one line each
 };
 
-/// Searches the folders, and those below them down to a sensible depth, for runs (config.toml and metrics.jsonl) and
-/// figures (*.svg). A folder that is missing or has neither is an Error; a run that cannot be read is a problem.
+/// Searches the folders, and those below them down to a sensible depth, for runs (config.toml and metrics.jsonl),
+/// records of runs (*.jsonl.gz) and figures (*.svg). A record is left out if the folder of its run was found. A folder
+/// that is missing or has none of these is an Error; a run that cannot be read is a problem.
 Report collect(const std::vector<std::filesystem::path>& folders);
 
 /// Longer tables of steps are thinned.

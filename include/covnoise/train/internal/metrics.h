@@ -32,6 +32,9 @@ class MetricsWriter {
   std::unique_ptr<Files> files_;
 };
 
+/// Whether this is an object with a `kind` and a `step`.
+bool is_metrics_record(const nlohmann::ordered_json& json);
+
 /// The whole lines of a run's metrics.jsonl; a torn last line is left out.
 std::vector<nlohmann::ordered_json> read_metrics(const std::filesystem::path& run_folder);
 

@@ -14,6 +14,7 @@ struct RunFolder {
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
   std::filesystem::path metrics_csv() const { return root / "metrics.csv"; }
   std::filesystem::path events() const { return root / "events.out.tfevents.0000000000.covnoise"; }
+  std::filesystem::path software() const { return root / "software.json"; }
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }
   std::filesystem::path snapshots() const { return root / "snapshots"; }
   std::filesystem::path snapshot(std::int64_t step) const;  ///< snapshots/step-00001234.safetensors
