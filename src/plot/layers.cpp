@@ -2,55 +2,64 @@
 
 #include "plot/canvas/text_width.h"
 #include "plot/contour.h"
+#include "plot/markers.h"
 #include "plot/theme.h"
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace covnoise::plot {
 namespace {
 
+constexpr double kTurn = 2 * 3.14159265358979323846;
+
 template <class Series>
 using HasStyle = decltype(std::declval<Series&>().style);
 
+/// Gives series their colours: those that were asked for, then the others, in order. Where the palette is exhausted,
+/// markers become hollow.
 class ColorChooser {
  public:
   template <class Series, class = HasStyle<Series>>
-  void operator()(Series& series) {
+  void reserve(const Series& series) {
     if (series.style.color >= 0) {
-      chosen_.emplace(series.name, series.style.color);
-    } else if (series.name.empty()) {
-      series.style.color = kGray;
-    } else {
-      const auto [found, added] = chosen_.emplace(series.name, next_ % kColors);
-      if (added) ++next_;
-      series.style.color = found->second;
+      taken_.insert(series.style.color);
+      chosen_.emplace(series.name, series.style);
     }
+  }
+  void reserve(const Contours&) {}
+  void reserve(const Note&) {}
+
+  template <class Series, class = HasStyle<Series>>
+  void operator()(Series& series) {
+    if (series.style.color >= 0) return;
+    if (series.name.empty()) {
+      series.style.color = kGray;
+      return;
+    }
+    auto found = chosen_.find(series.name);
+    if (found == chosen_.end()) found = chosen_.emplace(series.name, next()).first;
+    series.style.color = found->second.color;
+    series.style.hollow = series.style.hollow || found->second.hollow;
   }
   void operator()(Contours&) {}
   void operator()(Note&) {}
 
  private:
-  std::map<std::string, int> chosen_;
-  int next_ = 0;
-};
-
-/// The corners of one marker of radius 1.
-Polyline marker_shape(Marker marker) {
-  switch (marker) {
-    case Marker::kSquare:
-      return {{-0.9, -0.9}, {0.9, -0.9}, {0.9, 0.9}, {-0.9, 0.9}};
-    case Marker::kTriangle:
-      return {{0, -1.15}, {1.05, 0.8}, {-1.05, 0.8}};
-    case Marker::kDiamond:
-      return {{0, -1.25}, {1.25, 0}, {0, 1.25}, {-1.25, 0}};
-    case Marker::kCross:
-      return {{-1.1, -0.5}, {-0.5, -1.1}, {0, -0.55}, {0.5, -1.1}, {1.1, -0.5}, {0.55, 0},
-              {1.1, 0.5},   {0.5, 1.1},   {0, 0.55},  {-0.5, 1.1}, {-1.1, 0.5}, {-0.55, 0}};
-    default:
-      return {};
+  Style next() {
+    while (index_ < kColors && taken_.count(index_) > 0) ++index_;
+    Style style;
+    style.color = index_ % kColors;
+    style.hollow = index_ >= kColors;
+    ++index_;
+    return style;
   }
-}
+
+  std::map<std::string, Style> chosen_;  ///< by name
+  std::set<int> taken_;
+  int index_ = 0;
+};
 
 class Painter {
  public:
@@ -86,6 +95,18 @@ class Painter {
       if (i < points.error.size()) error_bar(points.x[i], points.y[i], points.error[i], color_of(points.style));
     }
     draw_markers(canvas_, centers, points.style);
+  }
+
+  void operator()(const Intervals& intervals) {
+    Polyline centers;
+    for (std::size_t i = 0; i < intervals.x.size(); ++i) {
+      const double y = intervals.y[i];
+      if (visible(intervals.low[i], y) && visible(intervals.high[i], y)) {
+        bar(view_.map(intervals.low[i], y), view_.map(intervals.high[i], y), color_of(intervals.style));
+      }
+      if (visible(intervals.x[i], y)) centers.push_back(view_.map(intervals.x[i], y));
+    }
+    draw_markers(canvas_, centers, intervals.style);
   }
 
   void operator()(const Bars& bars) {
@@ -133,7 +154,7 @@ class Painter {
     const double c = std::sqrt(std::max(0.0, ellipse.covariance[2] - b * b));
     Polyline outline;
     for (int i = 0; i < 90; ++i) {
-      const double angle = i * (2 * 3.14159265358979323846 / 90);
+      const double angle = i * (kTurn / 90);
       const double u = ellipse.radius * std::cos(angle), v = ellipse.radius * std::sin(angle);
       outline.push_back(view_.map(ellipse.center[0] + a * u, ellipse.center[1] + b * u + c * v));
     }
@@ -179,9 +200,28 @@ class Painter {
     canvas_.text({at.x, at.y - 5}, text, {kTickSize, kInk, Anchor::kMiddle});
   }
   void error_bar(double x, double y, double error, Color color) {
-    const Point high = shown(x, y + error), low = shown(x, y - error);
-    canvas_.path({{high, low}, {{high.x - 3, high.y}, {high.x + 3, high.y}}, {{low.x - 3, low.y}, {low.x + 3, low.y}}},
-                 false, {std::nullopt, Stroke{color, 1.2}});
+    if (std::isfinite(error)) bar(shown(x, y - error), shown(x, y + error), color);
+  }
+  /// A horizontal or vertical bar, as far as the panel goes.
+  void bar(Point a, Point b, Color color) {
+    const Point from = inside(a), to = inside(b);
+    const double length = std::hypot(to.x - from.x, to.y - from.y);
+    if (length == 0) return;
+    const Point along{(to.x - from.x) / length, (to.y - from.y) / length};
+    canvas_.path({{from, to}, bar_end(a, from, {-along.x, -along.y}), bar_end(b, to, along)}, false,
+                 {std::nullopt, Stroke{color, 1.2}});
+  }
+  Point inside(Point p) const {
+    const Rect& area = view_.area;
+    return {std::clamp(p.x, area.x, area.right()), std::clamp(p.y, area.y, area.bottom())};
+  }
+  /// A cap where the bar ends inside the panel, else the head of an arrow; `along` leads out of the bar.
+  static Polyline bar_end(Point end, Point drawn, Point along) {
+    constexpr double kHalf = 3, kHead = 5;
+    const bool arrow = end.x != drawn.x || end.y != drawn.y;
+    const double back = arrow ? kHead : 0;
+    const Point base{drawn.x - back * along.x, drawn.y - back * along.y}, side{-kHalf * along.y, kHalf * along.x};
+    return {{base.x + side.x, base.y + side.y}, drawn, {base.x - side.x, base.y - side.y}};
   }
 
   Canvas& canvas_;
@@ -193,10 +233,20 @@ class Painter {
 }  // namespace
 
 Figure with_colors(Figure figure) {
-  ColorChooser shared;
-  for (auto& panel : figure.panels) {
-    ColorChooser own;
-    for (auto& layer : panel.layers) std::visit([&](auto& l) { (figure.shared_legend ? shared : own)(l); }, layer);
+  const auto color = [](auto first, auto last) {
+    ColorChooser choose;
+    for (auto panel = first; panel != last; ++panel) {
+      for (const auto& layer : panel->layers) std::visit([&](const auto& l) { choose.reserve(l); }, layer);
+    }
+    for (auto panel = first; panel != last; ++panel) {
+      for (auto& layer : panel->layers) std::visit(choose, layer);
+    }
+  };
+  auto& panels = figure.panels;
+  if (figure.shared_legend) {
+    color(panels.begin(), panels.end());
+  } else {
+    for (auto panel = panels.begin(); panel != panels.end(); ++panel) color(panel, panel + 1);
   }
   return figure;
 }
@@ -204,22 +254,6 @@ Figure with_colors(Figure figure) {
 void draw_layers(Canvas& canvas, const View& view) {
   Painter painter(canvas, view);
   for (const auto& layer : view.panel->layers) std::visit(painter, layer);
-}
-
-void draw_markers(Canvas& canvas, const Polyline& centers, const Style& style) {
-  // A thin white rim keeps neighbours apart; clouds of small translucent points do without.
-  const bool cloud = style.opacity < 1;
-  const Paint paint{color_of(style), cloud ? std::nullopt : std::optional<Stroke>(Stroke{kCard, 0.6})};
-  const Marker marker = marker_of(style);
-  if (marker == Marker::kNone || centers.empty()) return;
-  if (marker == Marker::kCircle) return canvas.circles(centers, style.size, paint);
-  std::vector<Polyline> shapes;
-  for (const auto& center : centers) {
-    Polyline shape = marker_shape(marker);
-    for (auto& point : shape) point = {center.x + style.size * point.x, center.y + style.size * point.y};
-    shapes.push_back(std::move(shape));
-  }
-  for (const auto& shape : shapes) canvas.path({shape}, true, paint);
 }
 
 }  // namespace covnoise::plot

@@ -24,10 +24,11 @@ inline Dash dash_of(const Style& style) {
 }
 
 inline Marker marker_of(const Style& style) {
-  static constexpr Marker kMarkers[] = {Marker::kCircle, Marker::kSquare, Marker::kTriangle, Marker::kDiamond,
-                                        Marker::kCross};
+  static constexpr Marker kMarkers[kColors + 1] = {Marker::kCircle,  Marker::kSquare, Marker::kTriangle,
+                                                   Marker::kDiamond, Marker::kCross,  Marker::kTriangleDown,
+                                                   Marker::kPlus,    Marker::kStar};
   if (style.marker != Marker::kAuto) return style.marker;
-  return style.color < 0 || style.color >= kColors ? Marker::kCircle : kMarkers[style.color % 5];
+  return kMarkers[style.color < 0 ? kGray : style.color % (kColors + 1)];
 }
 
 inline Color color_of(const Style& style) { return palette(style.color).faded(style.opacity); }

@@ -147,7 +147,7 @@ Panel path_panel(const PlaneStudy& plane, const PlaneStudy::Run& run) {
   path.marker = Marker::kCircle;
   path.size = 1.8;
   begin.color = 0;
-  begin.marker = Marker::kCircle;
+  begin.marker = Marker::kDiamond;
   end.color = 2;
   end.marker = Marker::kSquare;
   begin.size = end.size = 5;

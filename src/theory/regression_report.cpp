@@ -74,7 +74,7 @@ plot::Panel cloud_panel(const RegressionStudy& study, const Cloud& cloud, const 
   plot::Style points, ellipse, start, mean, minimum;
   points = {1, 1, plot::Dash::kSolid, plot::Marker::kCircle, 1.5, 0.45};
   ellipse = {6, 1.5, plot::Dash::kSolid};
-  start = {0, 1, plot::Dash::kSolid, plot::Marker::kCircle, 5};
+  start = {0, 1, plot::Dash::kSolid, plot::Marker::kDiamond, 4.5};
   mean = {2, 1, plot::Dash::kSolid, plot::Marker::kSquare, 4};
   minimum = {6, 1, plot::Dash::kSolid, plot::Marker::kCross, 4.5};
   const at::Tensor best = study.problem.minimum();

@@ -15,20 +15,33 @@ struct Axis {
   std::string label = {};                    ///< with its unit in brackets, where it has one
   Scale scale = Scale::kLinear;              ///< a logarithmic axis leaves out what is not positive
   std::optional<double> min = {}, max = {};  ///< default: what the data need, and a margin
-  std::vector<std::string> categories = {};  ///< names at 0, 1, 2, ... instead of numbers: the x axis of bars
+  /// Names at 0, 1, 2, ... instead of numbers, from left to right or from top to bottom.
+  std::vector<std::string> categories = {};
 };
 
 enum class Dash { kAuto, kSolid, kDashed, kDotted, kDashDotted };  ///< kAuto: one for each colour
-enum class Marker { kAuto, kNone, kCircle, kSquare, kTriangle, kDiamond, kCross };
+enum class Marker {
+  kAuto,  ///< none on lines; on points one for each colour, all different
+  kNone,
+  kCircle,
+  kSquare,
+  kTriangle,
+  kDiamond,
+  kCross,
+  kTriangleDown,
+  kPlus,
+  kStar
+};
 
 /// How a series looks. Colours are indices of a palette that colour-blind people can tell apart.
 struct Style {
   int color = -1;  ///< 0 to kColors - 1; -1: the panel's next one, kGray: grey
   double width = 1.8;
   Dash dash = Dash::kAuto;
-  Marker marker = Marker::kAuto;  ///< kAuto: none on lines, one for each colour on points
-  double size = 3.2;              ///< radius of a marker
+  Marker marker = Marker::kAuto;
+  double size = 3.2;  ///< radius of a marker
   double opacity = 1;
+  bool hollow = false;  ///< markers are outlines
 };
 constexpr int kColors = 7;
 constexpr int kGray = 7;
@@ -40,10 +53,19 @@ struct Line {
   Style style = {};
 };
 
-/// Single points or a cloud; `error`, where given, is half the height of an error bar.
+/// Single points or a cloud; `error`, where given and not NaN, is half the height of an error bar. A bar that leaves
+/// the panel ends in an arrow.
 struct Points {
   std::string name = {};
   std::vector<double> x = {}, y = {}, error = {};
+  Style style = {};
+};
+
+/// Estimates x at the heights y with horizontal intervals from `low` to `high`, as a forest plot has them; no interval
+/// where they are NaN. One that leaves the panel ends in an arrow.
+struct Intervals {
+  std::string name = {};
+  std::vector<double> x = {}, y = {}, low = {}, high = {};
   Style style = {};
 };
 
@@ -85,7 +107,7 @@ struct Note {
   std::string text = {};
 };
 
-using Layer = std::variant<Contours, Bars, Line, Points, Ellipse, Rule, Note>;
+using Layer = std::variant<Contours, Bars, Line, Points, Intervals, Ellipse, Rule, Note>;
 
 /// Layers are drawn in their order. The legend stands above the plot and never covers it.
 struct Panel {

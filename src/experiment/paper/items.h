@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace covnoise::paper {
@@ -26,6 +25,12 @@ struct Row {
   double number(const std::string& regime) const;  ///< NaN where the paper has none
 };
 
+/// Test accuracy of the first regime less that of the second.
+struct Comparison {
+  std::string first, second;
+  bool drawn = false;  ///< in the forest plot, too
+};
+
 /// How much work an item is.
 struct Effort {
   std::vector<std::uint64_t> seeds = {0, 1, 2};
@@ -43,8 +48,8 @@ struct Item {
   std::string name, title;
   std::string claim;  ///< what the paper says of it
   Result (*make)(const Context&);
-  std::vector<std::string> regimes = {};                              ///< of every row
-  std::vector<std::pair<std::string, std::string>> comparisons = {};  ///< first less second, said for every row
+  std::vector<std::string> regimes = {};     ///< of every row
+  std::vector<Comparison> comparisons = {};  ///< of tables 2 and 3, for every row
   std::vector<Row> rows = {}, quick_rows = {};
   Effort effort = {}, quick_effort = {};
 

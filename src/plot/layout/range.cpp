@@ -41,7 +41,8 @@ class Extent {
   double low_ = std::numeric_limits<double>::infinity(), high_ = -std::numeric_limits<double>::infinity();
 };
 
-struct GradientPass {
+/// Includes what a layer shows.
+struct LayerExtent {
   Extent& x;
   Extent& y;
 
@@ -53,6 +54,10 @@ struct GradientPass {
     x.include(points.x);
     y.include(points.y);
     with_errors(points.y, points.error);
+  }
+  void operator()(const Intervals& intervals) const {
+    for (const auto* values : {&intervals.x, &intervals.low, &intervals.high}) x.include(*values);
+    y.include(intervals.y);
   }
   void operator()(const Bars& bars) const {
     y.include(0);
@@ -98,12 +103,13 @@ Ranges panel_ranges(const Panel& panel, double width, double height) {
   Extent x(panel.x), y(panel.y);
   bool bars = false, filled = false;
   for (const auto& layer : panel.layers) {
-    std::visit(GradientPass{x, y}, layer);
+    std::visit(LayerExtent{x, y}, layer);
     bars = bars || std::holds_alternative<Bars>(layer);
     filled = filled || std::holds_alternative<Contours>(layer);
   }
   Ranges ranges{x.range(filled ? 0 : 0.03), y.range(filled ? 0 : bars ? 0.12 : 0.06)};
   if (!panel.x.categories.empty()) ranges.x = {-0.6, static_cast<double>(panel.x.categories.size()) - 0.4};
+  if (!panel.y.categories.empty()) ranges.y = {static_cast<double>(panel.y.categories.size()) - 0.4, -0.6};
   if (panel.equal_scales) {
     const double unit = std::max((ranges.x.max - ranges.x.min) / width, (ranges.y.max - ranges.y.min) / height);
     widen(ranges.x, unit * width);

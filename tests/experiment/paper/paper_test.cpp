@@ -168,21 +168,96 @@ TEST_F(PaperTest, TablesSayWhatIsThereAndWhatIsNot) {
   reproduce("table2", o);
   const auto rows = json("table2")["tables"][0]["rows"];
   EXPECT_EQ(rows[0].get<std::vector<std::string>>(),
-            (std::vector<std::string>{"MNIST, MLP", "sb", "97.50 +- 0.71", "98.10", "2", "99.00 +- 0.00",
-                                      "1.50 +- 0.71", "seed 1 not run"}));
+            (std::vector<std::string>{"MNIST, MLP", "sb", "97.50 +- 6.35", "98.10", "2", "99.00 +- 0.00",
+                                      "1.50 +- 6.35", "seed 1 not run"}));
   EXPECT_EQ(rows[1][7], "seed 0 20 of 50 epochs, seed 1 not run");
   EXPECT_EQ(rows[1][2], "-");
   EXPECT_EQ(rows[2][7], "seed 0 diverged, seed 1 not run");
   EXPECT_EQ(rows[3][7], "seed 1 not run");
   EXPECT_EQ(rows[4][7], "not run");
   EXPECT_EQ(rows.size(), 46u);
-  const auto differences = json("table2")["tables"][1];
-  EXPECT_EQ(differences["header"][1], "lb-diag - lb");
-  EXPECT_EQ(differences["rows"][0][1], "- (paper +0.15)");
-  EXPECT_EQ(differences["rows"][0][2], "+0.50 (paper +0.00)") << "lb-diag has one seed, so there is no spread";
+  const auto tables = json("table2")["tables"];
+  const auto difference = [&](const std::string& name) {
+    for (const auto& table : tables) {
+      if (table["title"] == name) return table["rows"][0].get<std::vector<std::string>>();
+    }
+    return std::vector<std::string>{};
+  };
+  using Cells = std::vector<std::string>;
+  EXPECT_EQ(difference("lb-diag - lb"), (Cells{"MNIST, MLP", "-", "-", "1, 0", "+0.15", "-"}));
+  EXPECT_EQ(difference("lb-diag - sb"), (Cells{"MNIST, MLP", "+0.50", "-", "1, 2", "+0.00", "-"}))
+      << "one seed has no interval";
   const auto kept = records("mnist-mlp");
   EXPECT_EQ(kept.count("sb-s5"), 1u);
   EXPECT_EQ(kept.count("sb-s1"), 0u);
+}
+
+/// Two rows with two seeds each, of which one difference is large: intervals, Holm's factor 2 and the pooled line.
+TEST_F(PaperTest, TablesHaveIntervalsAdjustedPValuesAndAPooledLine) {
+  auto o = options(false);
+  o.train = false;
+  o.seeds = {0, 1};
+  o.regimes = {"sb", "lb"};
+  for (const auto& spec : planned_runs("table2", o)) {
+    const double seed = spec.config.seed == 0 ? -0.001 : 0.001;
+    if (spec.name.find("mnist-mlp/sb") == 0) pretend(spec, 50, 0.99, 0.98 + seed);
+    if (spec.name.find("mnist-mlp/lb-s") == 0) pretend(spec, 50, 0.99, 0.97 + seed);
+    if (spec.name.find("mnist-lenet/sb") == 0) pretend(spec, 50, 0.99, 0.97 + seed);
+    if (spec.name.find("mnist-lenet/lb-s") == 0) pretend(spec, 50, 0.99, 0.97 + seed);
+  }
+  reproduce("table2", o);
+  const auto table = json("table2")["tables"][1];
+  ASSERT_EQ(table["title"], "lb - sb");
+  // Each mean has the standard error 0.1, their difference sqrt 0.02 with 2 degrees of freedom: 4.303 sqrt 0.02 = 0.61.
+  EXPECT_EQ(table["rows"][0][1], "-1.00 [-1.61, -0.39]");
+  EXPECT_EQ(table["rows"][0][2], "0.039");  // twice 0.0194
+  EXPECT_EQ(table["rows"][0][3], "2, 2");
+  EXPECT_EQ(table["rows"][0][4], "-0.15");
+  EXPECT_EQ(table["rows"][1][1], "+0.00 [-0.61, +0.61]");
+  EXPECT_EQ(table["rows"][1][2], "1.000");
+  EXPECT_EQ(table["rows"][2][1], "-");
+  // Two rows at -0.5 +- 0.5: tau^2 = 0.5 - 0.02, the standard error is 0.5, t with 1 degree of freedom 12.706.
+  EXPECT_EQ(table["rows"].back()[0], "pooled, 2 rows, tau 0.69");
+  EXPECT_EQ(table["rows"].back()[1], "-0.50 [-6.85, +5.85]");
+  const auto numbers = json("table2")["numbers"]["comparisons"][0];
+  EXPECT_NEAR(numbers["rows"][0]["p_holm"].get<double>(), 0.0388, 1e-4);
+  EXPECT_TRUE(numbers["rows"][2]["p_holm"].is_null());
+  for (const char* figure : {"table2-forest.svg", "table2.svg"}) EXPECT_TRUE(fs::exists(results() / "table2" / figure));
+}
+
+/// The document and its pages are filled by one call, and what it wrote it does not change again.
+TEST_F(PaperTest, DocumentsAndTheirPagesAreFilled) {
+  auto o = options(false);
+  o.train = false;
+  o.seeds = {0};
+  for (const auto& spec : planned_runs("table2", o)) {
+    if (spec.name.find("mnist-mlp/") == 0) pretend(spec, 50, 0.99, 0.98);
+  }
+  reproduce("table2", o);
+  const auto document = folder_.path() / "docs/results.md", page = folder_.path() / "docs/results/mnist-mlp.md";
+  create_folders(page.parent_path());
+  write_file_synced(
+      document, "Ours, `<!-- paper ... -->`.\n<!-- paper table2 summary -->\nold\n<!-- end table2 -->\nOurs, too.\n");
+  write_file_synced(page, "<!-- paper table2 mnist-mlp -->\n<!-- end table2 -->\n");
+  EXPECT_EQ(fill_documents(document, results()), (std::vector<fs::path>{document, page}));
+  EXPECT_THAT(read_file(document), HasSubstr("| difference [95 % interval] | lb - sb | lb-trace - lb |"));
+  EXPECT_THAT(read_file(document),
+              HasSubstr("](../paper/results/table2/table2-forest.svg)\n<!-- end table2 -->\nOurs, too."));
+  EXPECT_THAT(read_file(document), Not(HasSubstr("old")));
+  EXPECT_THAT(read_file(page), HasSubstr(" | 98.00 | 98.00 | 98.10 | 99.00 |  |\n"));
+  EXPECT_THAT(read_file(page), HasSubstr("| lb - sb | +0.00 | - | 1, 1 | -0.15 | - |\n"));
+  EXPECT_TRUE(fill_documents(document, results()).empty());
+  write_file_synced(page, "<!-- paper table2 mnist-mpl -->\n<!-- end table2 -->\n");
+  EXPECT_THROW(fill_documents(document, results()), Error);
+  write_file_synced(page, "<!-- paper fig2 mnist-mlp -->\n");
+  EXPECT_THROW(fill_documents(document, results()), Error);
+}
+
+/// The repository's own pages have what its results say.
+TEST(PaperDocuments, AreUpToDate) {
+  const fs::path source = COVNOISE_SOURCE_DIR;
+  EXPECT_TRUE(fill_documents(source / "docs/results.md", source / "results", /*write=*/false).empty())
+      << "covnoise paper docs writes them";
 }
 
 TEST(PaperTable, KeepsItsBarsInMarkdown) {

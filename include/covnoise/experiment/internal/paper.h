@@ -45,8 +45,11 @@ Outcome reproduce(const std::string& item, const Options& options);
 /// The embedded recipes as files that can be changed, for Options::recipes.
 std::vector<std::filesystem::path> write_recipes(const std::filesystem::path& folder);
 
-/// `document` with the parts between "<!-- paper ITEM -->" and "<!-- end ITEM -->" made again from `results`. Links to
-/// figures begin with `link`, the way from the document to that folder. Items without results are said to have none.
-std::string fill_document(const std::string& document, const std::filesystem::path& results, const std::string& link);
+/// Generates the parts of `document` and of the pages in the folder of its name (docs/results.md, docs/results/*.md)
+/// that stand between "<!-- paper ITEM -->" and "<!-- end ITEM -->", from `results`. For tables 2 and 3 a second word
+/// selects one row ("<!-- paper table2 mnist-mlp -->") or the "summary": the forest plot and its numbers. Returns the
+/// files whose text changes; they are written if `write`.
+std::vector<std::filesystem::path> fill_documents(const std::filesystem::path& document,
+                                                  const std::filesystem::path& results, bool write = true);
 
 }  // namespace covnoise::paper
