@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Columns of the numbers in the records of one kind.
+/// The numbers in the records of one kind, as columns.
 Json columns_of(const std::vector<Json>& records, const std::string& kind) {
   Json columns = Json::object();
   std::size_t rows = 0;

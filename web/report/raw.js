@@ -1,4 +1,4 @@
-// Raw numbers of each run, and figures with the files beside them.
+// Raw numbers of each run, and figures with the data files next to them.
 
 function file_name(path, ending) {
   return path.replace(/[^A-Za-z0-9._-]+/g, '-').replace(/^[-.]+/, '') + ending;
@@ -15,7 +15,7 @@ function epoch_table(run) {
 
 function run_details(run) {
   const steps = (run.steps.step || []).length;
-  const thinned = run.every > 1 ? ` (every ${run.every}th record; all of them are in the run's metrics.jsonl)` : '';
+  const thinned = run.every > 1 ? ` (every ${run.every}th record; the run's metrics.jsonl has all)` : '';
   const node = element('details', { id: run.id, class: 'raw-run' },
     element('summary', {}, element('b', {}, run.path), ` ${run.group.label}, seed ${run.seed} `, state_badge(run)));
   // Filled when first opened: a report may hold hundreds of runs.

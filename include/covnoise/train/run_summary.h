@@ -11,7 +11,7 @@ namespace covnoise {
 
 /// What a run tells at a glance.
 struct RunSummary {
-  std::filesystem::path path;  ///< its folder; FILE#NAME where only a record of it is there
+  std::filesystem::path path;  ///< its folder, or FILE#NAME if only a record is available
   Config config;
   std::int64_t epoch = 0, step = 0;                                   ///< epochs done, and the steps of them
   std::optional<double> test_accuracy, train_accuracy, val_accuracy;  ///< of the last epoch done, in 0..1
@@ -22,7 +22,7 @@ struct RunSummary {
 
 RunSummary summarize_run(const std::filesystem::path& path);
 
-/// The runs at or below `root`, sorted by path: folders of runs, and records of runs whose folder is not there. `warn`
+/// The runs at or below `root`, sorted by path: folders of runs, and records of runs without a folder. `warn`
 /// is called for each one that cannot be read.
 std::vector<RunSummary> find_runs(const std::filesystem::path& root,
                                   const std::function<void(const std::string&)>& warn);

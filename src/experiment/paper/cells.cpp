@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Fewer epochs and examples, whole large batches of them.
+/// Reduces epochs and examples, to a whole number of large batches.
 void shrink(Config& config, double scale) {
   std::int64_t largest = config.train.batch;
   for (const auto& change : config.train.batch_schedule) largest = std::max(largest, change.batch);
@@ -60,7 +60,8 @@ fs::path record_file(const Row& row, const Options& options) {
   return record_folder(options) / (row.recipe + kRecordFileEnding);
 }
 
-/// The records of a row by name: those of its file, and folders as earlier versions wrote them where the file has none.
+/// The records of a row by name: those of its file, and folders, the form of version 0.1, if the file does not have
+/// them.
 std::map<std::string, StoredRun> records_of(const Row& row, const Options& options) {
   std::map<std::string, StoredRun> records;
   for (auto& record : read_records(record_file(row, options))) records.emplace(record.name(), std::move(record));

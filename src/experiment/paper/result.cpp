@@ -10,7 +10,7 @@
 namespace covnoise::paper {
 void stop_if_asked(const Options& options) {
   const int signal = options.runner.stop_signal();
-  if (signal != 0) throw Error("interrupted; repeat the command to go on", 128 + signal);
+  if (signal != 0) throw Error("interrupted; repeat the command to resume", 128 + signal);
 }
 
 void adopt(Result& result, const Context& context, const std::vector<std::filesystem::path>& paths,

@@ -13,7 +13,7 @@ namespace covnoise {
 constexpr const char* kRecordFileEnding = ".jsonl.gz";
 bool is_record_file(const std::filesystem::path& path);
 
-/// The runs of a record file, none where there is no such file. An Error says in which line it is damaged.
+/// The runs of a record file; none if there is no such file. An Error says in which line it is damaged.
 std::vector<StoredRun> read_records(const std::filesystem::path& file);
 
 /// Puts records into the file, in place of those of the same name, and leaves the others as they are. The file is
