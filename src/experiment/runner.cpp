@@ -9,7 +9,6 @@
 #include "covnoise/train/internal/checkpoint.h"
 #include "covnoise/train/internal/run_folder.h"
 #include "experiment/gpu_packing.h"
-#include "experiment/software.h"
 
 #include <fmt/format.h>
 
@@ -114,7 +113,6 @@ class Queue {
     const fs::path log = log_of(index), recipe = fs::path(log).replace_extension(".toml");
     for (const auto& path : {log.parent_path(), folder_of(spec)}) create_folders(path);
     write_file_synced(recipe, to_toml(spec.config));
-    write_file_synced(folder_of(spec) / kSoftwareFile, software_versions(spec.config.run.device).dump(2) + "\n");
     std::vector<std::string> words = {
         options_.program.string(),
         "train",

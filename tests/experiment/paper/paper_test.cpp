@@ -3,6 +3,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/train/internal/run_folder.h"
+#include "covnoise/train/internal/run_records.h"
 #include "experiment/paper/result.h"
 #include "support/temporary_folder.h"
 
@@ -35,6 +36,11 @@ class PaperTest : public ::testing::Test {
     return options;
   }
   fs::path results() { return folder_.path() / "paper" / "results"; }
+  std::map<std::string, StoredRun> records(const std::string& row) {
+    std::map<std::string, StoredRun> records;
+    for (auto& run : read_records(results() / "runs" / (row + ".jsonl.gz"))) records.emplace(run.name(), run);
+    return records;
+  }
   Json json(const std::string& item) { return Json::parse(read_file(results() / item / (item + ".json"))); }
 
   /// A run as the trainer would have left it, without its checkpoints.
@@ -130,7 +136,11 @@ TEST_F(PaperTest, Figure3SaysWhatTheSeedsDo) {
   reproduce("fig3", o);  // another regime, trained later, takes its place beside them
   EXPECT_EQ(json("fig3")["tables"][0]["rows"][0].dump(), rows[0].dump());
   EXPECT_EQ(json("fig3")["tables"][0]["rows"][1][5], "30.00");
-  for (const auto& run : runs) fs::remove(results() / "runs" / run.name / "training-error.json");
+  for (const auto& [name, run] : records("fig3-cifar10-resnet44")) {
+    auto record = run.record({});
+    record["documents"].erase("training-error");
+    update_records(results() / "runs/fig3-cifar10-resnet44.jsonl.gz", {record});
+  }
   remove_tree(folder_.path() / "paper" / "runs");
   EXPECT_THAT(reproduce("fig3", o).table, HasSubstr("stays as it is"));  // no curve is left
   EXPECT_EQ(json("fig3")["tables"][0]["rows"][0].dump(), rows[0].dump());
@@ -177,8 +187,9 @@ TEST_F(PaperTest, TablesSayWhatIsThereAndWhatIsNot) {
   EXPECT_EQ(difference("lb-diag - lb"), (Cells{"MNIST, MLP", "-", "-", "1, 0", "+0.15", "-"}));
   EXPECT_EQ(difference("lb-diag - sb"), (Cells{"MNIST, MLP", "+0.50", "-", "1, 2", "+0.00", "-"}))
       << "one seed has no interval";
-  EXPECT_TRUE(fs::exists(results() / "runs/mnist-mlp/sb-s5/config.toml"));
-  EXPECT_FALSE(fs::exists(results() / "runs/mnist-mlp/sb-s1"));
+  const auto kept = records("mnist-mlp");
+  EXPECT_EQ(kept.count("sb-s5"), 1u);
+  EXPECT_EQ(kept.count("sb-s1"), 0u);
 }
 
 /// Two rows with two seeds each, of which one difference is large: intervals, Holm's factor 2 and the pooled line.
@@ -279,7 +290,7 @@ TEST_F(PaperTest, RecordsStandInForRunsThatAreGone) {
   EXPECT_THAT(plan_table("table2", o), HasSubstr("not run"));
   reproduce("table2", o);
   EXPECT_EQ(json("table2").at("tables").dump(2), before);
-  EXPECT_TRUE(fs::exists(results() / "runs" / "cifar10-resnet44" / "lb-s0" / "metrics.jsonl"));
+  EXPECT_EQ(records("cifar10-resnet44").count("lb-s0"), 1u);
   auto other_row = o;
   other_row.train = true;
   other_row.rows = {"mnist-mlp"};
@@ -291,6 +302,26 @@ TEST_F(PaperTest, RecordsStandInForRunsThatAreGone) {
   write_file_synced(kept, "{}");
   EXPECT_THAT(reproduce("fig2", o).table, HasSubstr("stays as it is"));
   EXPECT_EQ(read_file(kept), "{}");
+}
+
+/// Earlier versions kept a folder per run in results/runs/<row>/.
+TEST_F(PaperTest, RecordsOfTheEarlierFormAreReadAndKeptInTheNewOne) {
+  auto o = options(false);
+  o.train = false;
+  o.seeds = {0};
+  const auto spec = planned_runs("table2", o)[0];
+  pretend(spec, 50, 0.99, 0.97);
+  const fs::path run = o.runner.out / "runs" / spec.name, earlier = results() / "runs" / spec.name;
+  write_file_synced(run / "software.json", R"({"covnoise": "0.1.0"})");
+  create_folders(earlier.parent_path());
+  fs::rename(run, earlier);
+  reproduce("table2", o);
+  const auto rows = json("table2")["tables"][0]["rows"].dump();
+  EXPECT_THAT(rows, HasSubstr("97.00"));
+  remove_tree(earlier);
+  reproduce("table2", o);
+  EXPECT_EQ(json("table2")["tables"][0]["rows"].dump(), rows);
+  EXPECT_EQ(records("mnist-mlp").at("sb-s0").document("software"), Json({{"covnoise", "0.1.0"}}));
 }
 
 TEST_F(PaperTest, SettingsAreNamedWhereThereAreRuns) {
@@ -311,12 +342,13 @@ TEST_F(PaperTest, QuickResultsDoNotReplaceFullOnes) {
   EXPECT_THROW(reproduce("table3", quick), Error);
 }
 
-/// Interrupted at many moments: what has finished is never started again (software.json is written at every start).
+/// Interrupted at many moments: what has finished is never started again (its log is written at every start).
 TEST_F(PaperTest, AnInterruptedItemRepeatsNoFinishedRun) {
   auto o = options(true);
   o.rows = {"quick-glyphs-mlp"};
   o.regimes = {"sb", "lb", "lb-diag"};
   const auto specs = planned_runs("table2", o);
+  const auto log = [&](const std::string& name) { return o.runner.out / "logs" / (name + ".log"); };
   std::map<std::string, fs::file_time_type> finished;
   int interruptions = 0;
   for (int polls = 12;; polls += 9) {
@@ -332,12 +364,11 @@ TEST_F(PaperTest, AnInterruptedItemRepeatsNoFinishedRun) {
     for (const auto& spec : specs) {
       const fs::path run = o.runner.out / "runs" / spec.name;
       if (!fs::exists(RunFolder{run}.metrics()) || summarize_run(run).epoch < spec.config.train.epochs) continue;
-      finished.emplace(spec.name, fs::last_write_time(run / "software.json"));
+      finished.emplace(spec.name, fs::last_write_time(log(spec.name)));
     }
   }
   EXPECT_GT(interruptions, 0);
-  for (const auto& [name, time] : finished)
-    EXPECT_EQ(fs::last_write_time(o.runner.out / "runs" / name / "software.json"), time) << name;
+  for (const auto& [name, time] : finished) EXPECT_EQ(fs::last_write_time(log(name)), time) << name;
   o.runner.stop_signal = [] { return 0; };
   o.runner.program = "/bin/false";  // would fail, were it started
   reproduce("table2", o);
@@ -382,8 +413,10 @@ TEST_P(PaperItems, IsMadeFromNothing) {
     EXPECT_GT(fs::file_size(results() / item / (item + type)), 100u) << type;
   EXPECT_FALSE(fs::exists(results() / item / (item + ".png"))) << "a repetition of the SVG";
   for (const auto& spec : planned_runs(item, o)) {
-    for (const char* file : {"config.toml", "metrics.jsonl", "software.json"})
-      EXPECT_GT(fs::file_size(results() / "runs" / spec.name / file), 50u);
+    const auto record = records(fs::path(spec.name).parent_path()).at(fs::path(spec.name).filename());
+    EXPECT_TRUE(difference(record.config(), spec.config).empty());
+    EXPECT_FALSE(record.metrics().empty());
+    EXPECT_TRUE(record.document("software").contains("commit"));
   }
   EXPECT_FALSE(json(item)["tables"][0]["rows"].empty());
   if (rows.empty()) return;
