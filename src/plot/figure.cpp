@@ -2,6 +2,7 @@
 
 #include "covnoise/core/internal/file.h"
 #include "plot/canvas/text_width.h"
+#include "plot/colors.h"
 #include "plot/layers.h"
 #include "plot/layout/axes.h"
 #include "plot/layout/legend.h"

@@ -3,10 +3,6 @@
 
 namespace covnoise::plot {
 
-/// Gives every layer of every panel its colour. Equal names have equal colours, across panels if they share a legend;
-/// different names differ in colour or marker.
-Figure with_colors(Figure figure);
-
 void draw_layers(Canvas& canvas, const View& view);
 
 }  // namespace covnoise::plot

@@ -3,7 +3,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
 #include "plot/canvas/text_width.h"
-#include "plot/layers.h"
+#include "plot/colors.h"
 #include "plot/theme.h"
 #include "support/temporary_folder.h"
 
