@@ -41,6 +41,6 @@ target_sources(covnoise_ops PRIVATE ${CUDA_BINDINGS} ${CUDA_OBJECTS})
 set_source_files_properties(${CUDA_BINDINGS} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 set_source_files_properties(${CUDA_OBJECTS} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
 target_include_directories(covnoise_ops SYSTEM PRIVATE ${CUDA_HOME}/include)
-set_source_files_properties(src/ops/device.cpp PROPERTIES COMPILE_DEFINITIONS COVNOISE_HAS_CUDA
-                            SKIP_PRECOMPILE_HEADERS ON)
+set_source_files_properties(src/ops/device.cpp src/ops/gpu_info.cpp PROPERTIES
+                            COMPILE_DEFINITIONS COVNOISE_HAS_CUDA SKIP_PRECOMPILE_HEADERS ON)
 target_link_libraries(covnoise_ops PRIVATE $<TARGET_FILE:torch_cuda> $<TARGET_FILE:c10_cuda> ${CUDART})

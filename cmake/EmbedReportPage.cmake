@@ -4,7 +4,7 @@
 set(page "")
 if(LIBRARY)
   set(SCRIPT "")
-  foreach(name dom statistics chart panel results section items raw main)
+  foreach(name dom statistics chart panel software results section items raw main)
     file(READ ${SOURCE}/${name}.js text)
     string(APPEND SCRIPT "${text}\n")
   endforeach()

@@ -15,7 +15,7 @@ constexpr std::int64_t kSlice = 512;
 std::int64_t examples_to_use(const Loader& loader, const FisherOptions& options) {
   std::int64_t count = options.examples > 0 ? options.examples : loader.size();
   if (count > loader.size()) {
-    throw Error(fmt::format("--examples {} is more than the {} there are", count, loader.size()));
+    throw Error(fmt::format("--examples {} exceeds the {} available examples", count, loader.size()));
   }
   if (options.training_mode && options.ghost_batch > 0) count -= count % options.ghost_batch;
   if (count == 0) throw Error(fmt::format("too few examples for one ghost batch of {}", options.ghost_batch));

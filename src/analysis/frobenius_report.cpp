@@ -39,8 +39,8 @@ Figure frobenius_figure(const FrobeniusStudy& study) {
   figure.title =
       fmt::format("Frobenius norms of the Fisher matrix, {} on {}, {}", study.model, study.data, study.regime);
   figure.subtitle = fmt::format(
-      "Per-example gradients with {} statistics, {} batches of {} examples. Unbiased: pairs of different examples "
-      "only; "
+      "Per-example gradients with {} statistics, {} batches of {} examples. Unbiased: only pairs of different "
+      "examples; "
       "the plain norms of so few examples are too large. Bands are standard errors.",
       o.training_mode ? "batch" : "running", o.batches, o.examples);
   figure.panel_width = 620;
@@ -120,8 +120,9 @@ std::string frobenius_table(const FrobeniusStudy& study) {
   return text;
 }
 
-std::vector<std::filesystem::path> save_study(const FrobeniusStudy& study, const std::filesystem::path& folder) {
-  StudyFiles files(folder);
+std::vector<std::filesystem::path> save_study(const FrobeniusStudy& study, const std::filesystem::path& folder,
+                                              plot::Formats formats) {
+  StudyFiles files(folder, formats);
   files.add("frobenius", frobenius_csv(study));
   files.add("frobenius", Json(study));
   files.add("frobenius", frobenius_figure(study));

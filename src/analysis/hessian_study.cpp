@@ -17,7 +17,7 @@ constexpr std::int64_t kHessianSlice = 250, kDefaultExamples = 2000;
 
 std::vector<HessianProduct::Slice> slices_of(const Loader& loader, std::int64_t examples) {
   require(examples <= loader.size(),
-          fmt::format("--examples {} is more than the {} there are", examples, loader.size()));
+          fmt::format("--examples {} exceeds the {} available examples", examples, loader.size()));
   const std::int64_t count = examples > 0    ? examples
                              : examples == 0 ? loader.size()
                                              : std::min(kDefaultExamples, loader.size());

@@ -11,7 +11,7 @@ namespace covnoise {
 /// `count` of `size` examples, drawn with replacement: int64 [count], a function of (seed, number).
 at::Tensor drawn_examples(std::int64_t size, std::int64_t count, std::uint64_t seed, std::int64_t number);
 
-/// Running statistics and mode of a network, put back at the end.
+/// Restores the running statistics and the mode of a network when it is destroyed.
 class KeepState {
  public:
   explicit KeepState(Model& model);

@@ -20,10 +20,11 @@ constexpr std::int64_t kBlock = 8;
 
 void check(const VarianceOptions& o) {
   require(o.samples >= 2 * kBlock && o.samples % kBlock == 0,
-          fmt::format("{} samples: there must be a multiple of {}, at least {}", o.samples, kBlock, 2 * kBlock));
-  require(o.small_batch >= 1, fmt::format("a small batch of {}: it must have at least one example", o.small_batch));
+          fmt::format("the number of samples, {}, must be a multiple of {} and at least {}", o.samples, kBlock,
+                      2 * kBlock));
+  require(o.small_batch >= 1, fmt::format("the small batch, {}, must have at least one example", o.small_batch));
   require(o.large_batch > o.small_batch && o.large_batch % o.small_batch == 0,
-          fmt::format("a large batch of {} is not a multiple of the small one of {}", o.large_batch, o.small_batch));
+          fmt::format("the large batch, {}, is not a multiple of the small batch, {}", o.large_batch, o.small_batch));
 }
 
 /// `lb-diag:exact` as a configuration for this network, its noise on and its statistics those of the batch itself.
@@ -93,7 +94,7 @@ class Sampler {
   }
 
  private:
-  /// Directions less the first one of their block: what is squared then is as small as their spread.
+  /// Directions less the first one of their block, so that the squared values are as small as their spread.
   void add(const at::Tensor& direction) {
     if (!origin_.defined()) {
       origin_ = direction;
@@ -165,7 +166,7 @@ VarianceStudy study_variance(const Config& run, Model& model, const Loader& load
   auto& names = study.options.regimes;
   if (names.empty()) names = default_variance_regimes(run.model);
   if (names.front() != "sb") names.insert(names.begin(), "sb");
-  std::vector<Config> configs;  // all of them before the work: a wrong name is found at once
+  std::vector<Config> configs;  // before any work, so that a wrong name is found at once
   for (const auto& name : names) configs.push_back(regime_config(run, name, options));
   const KeepState keep(model);
   model.train();
@@ -175,7 +176,7 @@ VarianceStudy study_variance(const Config& run, Model& model, const Loader& load
   std::int64_t number = 0, examples = 0;
   for (std::size_t r = 0; r < names.size(); ++r) {
     Sampler sampler(configs[r], study.options, model, parameters);
-    // As many examples for every regime.
+    // The same number of examples for every regime.
     const std::int64_t samples = options.samples * options.large_batch / configs[r].train.batch;
     for (std::int64_t i = 0; i < samples; ++i) {
       sampler.draw(loader, number++);

@@ -23,11 +23,12 @@ constexpr std::size_t kMostNamedLayers = 12;
 
 using Quantity = Measured LayerVariance::*;
 
-/// One point a layer, the regimes side by side.
+/// One point per layer, the regimes side by side.
 Points points_of(const VarianceStudy& study, std::size_t regime, Quantity quantity) {
   Points points;
   points.name = study.regimes[regime].regime;
   points.style.color = static_cast<int>(regime) % kColors;
+  points.style.hollow = regime >= kColors;
   const double count = static_cast<double>(study.regimes.size());
   const auto& layers = study.regimes[regime].layers;
   for (std::size_t i = 0; i + 1 < layers.size(); ++i) {  // without "all"
@@ -56,15 +57,14 @@ Figure variance_figure(const VarianceStudy& study) {
   Figure figure;
   figure.title = fmt::format("Gradient variance of {} on {} after {} steps", study.model, study.data, study.step);
   figure.subtitle = fmt::format(
-      "Small batch {}, large batch {}; {} large batches and as many examples in small ones, with standard errors. "
-      "Noise that "
-      "replaces what the large batch lacks brings every layer back to 1.",
+      "Small batch {}, large batch {}; {} large batches, and small batches of as many examples. Error bars are "
+      "standard errors. Noise that replaces what the large batch lacks brings every layer back to 1.",
       o.small_batch, o.large_batch, o.samples);
   figure.columns = 1;
   figure.panel_width = 640;
   figure.panel_height = 260;
   figure.shared_legend = true;
-  Panel ratios = layer_panel(study, "Over the small batch's", "variance / variance of sb", &LayerVariance::over_sb);
+  Panel ratios = layer_panel(study, "Ratio to small batch", "variance / variance of sb", &LayerVariance::over_sb);
   ratios.layers.insert(ratios.layers.begin(), Rule{"", {}, 1.0, {kGray}});
   const double missing = static_cast<double>(o.small_batch) / static_cast<double>(o.large_batch);
   ratios.layers.insert(ratios.layers.begin(), Rule{"", {}, missing, {kGray}});
@@ -161,8 +161,9 @@ std::string variance_table(const VarianceStudy& study) {
   return text;
 }
 
-std::vector<std::filesystem::path> save_study(const VarianceStudy& study, const std::filesystem::path& folder) {
-  StudyFiles files(folder);
+std::vector<std::filesystem::path> save_study(const VarianceStudy& study, const std::filesystem::path& folder,
+                                              plot::Formats formats) {
+  StudyFiles files(folder, formats);
   files.add("variance", variance_csv(study));
   files.add("variance", Json(study));
   files.add("variance", variance_figure(study));

@@ -6,21 +6,31 @@
 
 namespace covnoise {
 
-Trained look_into(const std::filesystem::path& path, const RunSpec& spec) {
-  Trained run{spec, path, RunState::kMissing, {}};
-  const RunFolder folder{path};
-  if (!std::filesystem::exists(folder.config())) return run;
+namespace {
+
+void judge(Trained& run) {
   run.state = RunState::kOther;
-  if (!difference(read_config(folder.config()), spec.config).empty()) return run;
-  run.summary = summarize_run(path);
-  run.state = run.summary.diverged                            ? RunState::kDiverged
-              : run.summary.epoch == spec.config.train.epochs ? RunState::kFinished
-                                                              : RunState::kUnfinished;
+  if (!difference(run.stored->config(), run.spec.config).empty()) return;
+  run.summary = summarize(*run.stored);
+  run.state = run.summary.diverged                                ? RunState::kDiverged
+              : run.summary.epoch == run.spec.config.train.epochs ? RunState::kFinished
+                                                                  : RunState::kUnfinished;
+}
+
+}  // namespace
+
+Trained look_up(const RunSpec& spec, const std::filesystem::path& out) {
+  Trained run{spec, out / "runs" / spec.name, RunState::kMissing, {}, {}};
+  if (!std::filesystem::exists(RunFolder{run.folder}.config())) return run;
+  run.stored.emplace(run.folder);
+  judge(run);
   return run;
 }
 
-Trained look_up(const RunSpec& spec, const std::filesystem::path& out) {
-  return look_into(out / "runs" / spec.name, spec);
+Trained from_record(const RunSpec& spec, const StoredRun& record) {
+  Trained run{spec, {}, RunState::kMissing, {}, record, /*records_only=*/true};
+  judge(run);
+  return run;
 }
 
 std::string state_text(const Trained& run) {

@@ -1,8 +1,9 @@
 #pragma once
 #include "covnoise/experiment/runner.h"
-#include "covnoise/train/run_summary.h"
+#include "covnoise/train/internal/stored_run.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace covnoise {
@@ -12,27 +13,28 @@ enum class RunState {
   kUnfinished,
   kFinished,
   kDiverged,
-  kOther,  ///< the folder holds a run of another configuration
+  kOther,  ///< its folder or record holds a run of another configuration
 };
 
-/// A run as its folder tells.
+/// What is available of a planned run.
 struct Trained {
   RunSpec spec;
-  std::filesystem::path folder;
+  std::filesystem::path folder;  ///< where it is trained, or would be
   RunState state = RunState::kMissing;
-  RunSummary summary;         ///< of kUnfinished, kFinished and kDiverged
-  bool records_only = false;  ///< what results/ keeps of a run: no weights, no single steps
+  RunSummary summary;  ///< for kUnfinished, kFinished and kDiverged
+  std::optional<StoredRun> stored;
+  bool records_only = false;  ///< `stored` is what results/ keeps of the run: no weights, no single steps
 
-  /// Whether the folder is this run's, or what is kept of it.
+  /// Whether `stored` is this run or a record of it.
   bool there() const { return state != RunState::kMissing && state != RunState::kOther; }
-  /// Whether the folder is the run's own, with its weights and steps.
+  /// Whether the run's own folder is available, with its weights and steps.
   bool whole() const { return there() && !records_only; }
 };
 
-/// What there is of a run below `out`/runs.
+/// The run in its folder below `out`/runs.
 Trained look_up(const RunSpec& spec, const std::filesystem::path& out);
-/// The same for a given folder.
-Trained look_into(const std::filesystem::path& folder, const RunSpec& spec);
+/// The run according to a record of it.
+Trained from_record(const RunSpec& spec, const StoredRun& record);
 
 /// "finished", "not run", "diverged", "3 of 50 epochs", "of another configuration".
 std::string state_text(const Trained& run);

@@ -1,15 +1,14 @@
 #include "covnoise/experiment/runner.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/core/internal/child_process.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/core/internal/progress.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/train/diverged.h"
 #include "covnoise/train/internal/checkpoint.h"
 #include "covnoise/train/internal/run_folder.h"
-#include "experiment/child.h"
 #include "experiment/gpu_packing.h"
-#include "experiment/software.h"
 
 #include <fmt/format.h>
 
@@ -70,7 +69,7 @@ class Queue {
     if (before_ > 0) options_.say(fmt::format("{} of {} runs were there already", before_, results_.size()));
     while (!waiting_.empty() || !running_.empty()) {
       if (stopping_ == 0 && (stopping_ = options_.stop_signal()) != 0) {
-        for (auto& job : running_) job.child.signal(stopping_);
+        for (auto& job : running_) job.process.signal(stopping_);
       }
       if (stopping_ != 0 && running_.empty()) break;
       while (stopping_ == 0 && start_one()) {
@@ -93,7 +92,7 @@ class Queue {
  private:
   struct Job {
     std::size_t index;
-    Child child;
+    ChildProcess process;
   };
 
   /// Whether there was one to start, and room for it.
@@ -114,7 +113,6 @@ class Queue {
     const fs::path log = log_of(index), recipe = fs::path(log).replace_extension(".toml");
     for (const auto& path : {log.parent_path(), folder_of(spec)}) create_folders(path);
     write_file_synced(recipe, to_toml(spec.config));
-    write_file_synced(folder_of(spec) / kSoftwareFile, software_versions(spec.config.run.device).dump(2) + "\n");
     std::vector<std::string> words = {
         options_.program.string(),
         "train",
@@ -124,12 +122,12 @@ class Queue {
         "--threads",
         fmt::to_string(std::max<std::int64_t>(1, available_processors() / side_by_side(spec.config, options_.jobs)))};
     if (!options_.data_dir.empty()) words.insert(words.end(), {"--data-dir", options_.data_dir});
-    running_.push_back({index, Child(words, log)});
+    running_.push_back({index, ChildProcess({words, {}, log})});
   }
 
   void collect(ProgressBar& bar) {
     for (std::size_t i = 0; i < running_.size();) {
-      const auto code = running_[i].child.poll();
+      const auto code = running_[i].process.poll();
       if (!code) {
         ++i;
         continue;
@@ -144,7 +142,7 @@ class Queue {
   }
 
   void finish(std::size_t index, int code) {
-    if (code == 128 + SIGINT || code == 128 + SIGTERM) stopping_ = code - 128;  // Ctrl-C reached it before us
+    if (code == 128 + SIGINT || code == 128 + SIGTERM) stopping_ = code - 128;  // it was interrupted itself
     if (stopping_ != 0 || code == 0 || code == kDivergedExit) return;
     results_[index].failure = fmt::format("the run {} failed: {} (all of it is in {})", results_[index].spec.name,
                                           last_line(log_of(index)), log_of(index).string());

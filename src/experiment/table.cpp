@@ -8,12 +8,12 @@
 namespace covnoise {
 namespace {
 
-/// In characters of UTF-8, as fmt counts them, too.
+/// In characters of UTF-8, as fmt counts them.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-/// A bar would end the cell.
+/// Escapes bars, which would end the cell.
 std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text) result += c == '|' ? std::string("\\|") : std::string(1, c);

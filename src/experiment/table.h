@@ -8,7 +8,7 @@ namespace covnoise {
 
 using Json = nlohmann::ordered_json;
 
-/// Rows of text: printed, put into documents and into the report alike.
+/// Rows of text for the terminal, documents and the report.
 struct Table {
   std::string title;
   std::vector<std::string> header;

@@ -1,8 +1,8 @@
 #include "covnoise/plot/figure.h"
 
-#include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
 #include "plot/canvas/text_width.h"
+#include "plot/colors.h"
 #include "plot/layers.h"
 #include "plot/layout/axes.h"
 #include "plot/layout/legend.h"
@@ -17,14 +17,14 @@ namespace {
 
 constexpr double kMargin = 20, kBetweenColumns = 26, kBetweenRows = 22, kRightSlack = 10;
 
-/// Positions of everything: panels of a column share their left margin, those of a row the space above them.
+/// Lays out the figure: panels of a column share their left margin, panels of a row the space above them.
 class Layout {
  public:
   explicit Layout(const Figure& figure) : figure_(figure) {
     TORCH_CHECK(!figure.panels.empty() && figure.columns > 0, "a figure needs panels and columns");
     for (const auto& panel : figure.panels) {
       views_.push_back(make_view(panel, figure.panel_width, figure.panel_height));
-      titles_.push_back(wrap_text(panel.title, kPanelTitleSize * 1.08, figure.panel_width));  // bold runs wider
+      titles_.push_back(wrap_text(panel.title, kPanelTitleSize * 1.08, figure.panel_width));  // bold text is wider
       legends_.push_back(figure.shared_legend ? std::vector<LegendEntry>{} : legend_entries({panel}));
     }
     if (figure.shared_legend) shared_legend_ = legend_entries(figure.panels);
@@ -134,17 +134,17 @@ bool png_available() { return make_png_canvas(1, 1, 1) != nullptr; }
 std::string to_png(const Figure& figure, double scale) {
   const Figure colored = with_colors(figure);
   const Layout layout(colored);
-  const auto canvas = make_png_canvas(layout.width(), layout.height(), scale);
-  if (!canvas) throw Error("figures as PNG need cairo: install libcairo2-dev and build again (SVG needs nothing)");
+  const auto canvas = require_png_canvas(layout.width(), layout.height(), scale);
   layout.draw(*canvas);
   return canvas->bytes();
 }
 
-std::vector<std::filesystem::path> save_figure(const Figure& figure, const std::filesystem::path& stem) {
+std::vector<std::filesystem::path> save_figure(const Figure& figure, const std::filesystem::path& stem,
+                                               Formats formats) {
   const auto with = [&](const char* extension) { return std::filesystem::path(stem.string() + extension); };
   std::vector<std::filesystem::path> paths{with(".svg")};
   write_file_synced(paths.back(), to_svg(figure));
-  if (png_available()) {
+  if (formats == Formats::kSvgAndPng && png_available()) {
     paths.push_back(with(".png"));
     write_file_synced(paths.back(), to_png(figure));
   }

@@ -2,55 +2,15 @@
 
 #include "plot/canvas/text_width.h"
 #include "plot/contour.h"
+#include "plot/markers.h"
 #include "plot/theme.h"
 
 #include <algorithm>
-#include <map>
 
 namespace covnoise::plot {
 namespace {
 
-template <class Series>
-using HasStyle = decltype(std::declval<Series&>().style);
-
-class ColorChooser {
- public:
-  template <class Series, class = HasStyle<Series>>
-  void operator()(Series& series) {
-    if (series.style.color >= 0) {
-      chosen_.emplace(series.name, series.style.color);
-    } else if (series.name.empty()) {
-      series.style.color = kGray;
-    } else {
-      const auto [found, added] = chosen_.emplace(series.name, next_ % kColors);
-      if (added) ++next_;
-      series.style.color = found->second;
-    }
-  }
-  void operator()(Contours&) {}
-  void operator()(Note&) {}
-
- private:
-  std::map<std::string, int> chosen_;
-  int next_ = 0;
-};
-
-/// The corners of one marker of radius 1.
-Polyline marker_shape(Marker marker) {
-  switch (marker) {
-    case Marker::kSquare:
-      return {{-0.9, -0.9}, {0.9, -0.9}, {0.9, 0.9}, {-0.9, 0.9}};
-    case Marker::kTriangle:
-      return {{0, -1.15}, {1.05, 0.8}, {-1.05, 0.8}};
-    case Marker::kDiamond:
-      return {{0, -1.25}, {1.25, 0}, {0, 1.25}, {-1.25, 0}};
-    case Marker::kCross:
-      return {{-1.1, -0.5}, {-0.5, -1.1}, {0, -0.55}, {0.5, -1.1}, {1.1, -0.5}, {0.55, 0},
-              {1.1, 0.5},   {0.5, 1.1},   {0, 0.55},  {-0.5, 1.1}, {-1.1, 0.5}, {-0.55, 0}};
-    default:
-      return {};
-  }
-}
+constexpr double kTurn = 2 * 3.14159265358979323846;
 
 class Painter {
  public:
@@ -86,6 +46,18 @@ class Painter {
       if (i < points.error.size()) error_bar(points.x[i], points.y[i], points.error[i], color_of(points.style));
     }
     draw_markers(canvas_, centers, points.style);
+  }
+
+  void operator()(const Intervals& intervals) {
+    Polyline centers;
+    for (std::size_t i = 0; i < intervals.x.size(); ++i) {
+      const double y = intervals.y[i];
+      if (visible(intervals.low[i], y) && visible(intervals.high[i], y)) {
+        bar(view_.map(intervals.low[i], y), view_.map(intervals.high[i], y), color_of(intervals.style));
+      }
+      if (visible(intervals.x[i], y)) centers.push_back(view_.map(intervals.x[i], y));
+    }
+    draw_markers(canvas_, centers, intervals.style);
   }
 
   void operator()(const Bars& bars) {
@@ -133,7 +105,7 @@ class Painter {
     const double c = std::sqrt(std::max(0.0, ellipse.covariance[2] - b * b));
     Polyline outline;
     for (int i = 0; i < 90; ++i) {
-      const double angle = i * (2 * 3.14159265358979323846 / 90);
+      const double angle = i * (kTurn / 90);
       const double u = ellipse.radius * std::cos(angle), v = ellipse.radius * std::sin(angle);
       outline.push_back(view_.map(ellipse.center[0] + a * u, ellipse.center[1] + b * u + c * v));
     }
@@ -159,7 +131,7 @@ class Painter {
   static Paint stroke(const Style& style) {
     return {std::nullopt, Stroke{color_of(style), style.width, dash_of(style)}};
   }
-  /// White for the lowest band to a soft blue for the highest: coloured points stay readable on all of them.
+  /// From white for the lowest band to light blue for the highest: coloured points stay readable on all of them.
   static Color tint(double fraction) {
     const auto mix = [&](int from, int to) { return static_cast<int>(std::lround(from + fraction * (to - from))); };
     return {mix(255, 203), mix(255, 217), mix(255, 234)};
@@ -168,20 +140,39 @@ class Painter {
     return std::isfinite(x) && std::isfinite(y) && (view_.panel->x.scale == Scale::kLinear || x > 0) &&
            (view_.panel->y.scale == Scale::kLinear || y > 0);
   }
-  /// A point of a band: what a logarithmic axis cannot show lies below its end.
+  /// A point of a band; values that a logarithmic axis cannot show are placed below its lower end.
   Point shown(double x, double y) const {
     return view_.map(x, view_.panel->y.scale == Scale::kLog ? std::max(y, view_.ranges.y.min * 1e-3) : y);
   }
-  /// On white, so that rules and grid lines do not cross it.
+  /// On a white background, so that rules and grid lines do not cross the text.
   void label_above(Point at, const std::string& text) {
     const double width = 0.8 * text_width(text, kTickSize);
     canvas_.rectangle({at.x - width / 2, at.y - kTickSize - 5, width, kTickSize + 2}, 2, {kCard, std::nullopt});
     canvas_.text({at.x, at.y - 5}, text, {kTickSize, kInk, Anchor::kMiddle});
   }
   void error_bar(double x, double y, double error, Color color) {
-    const Point high = shown(x, y + error), low = shown(x, y - error);
-    canvas_.path({{high, low}, {{high.x - 3, high.y}, {high.x + 3, high.y}}, {{low.x - 3, low.y}, {low.x + 3, low.y}}},
-                 false, {std::nullopt, Stroke{color, 1.2}});
+    if (std::isfinite(error)) bar(shown(x, y - error), shown(x, y + error), color);
+  }
+  /// A horizontal or vertical bar, clipped to the panel.
+  void bar(Point a, Point b, Color color) {
+    const Point from = inside(a), to = inside(b);
+    const double length = std::hypot(to.x - from.x, to.y - from.y);
+    if (length == 0) return;
+    const Point along{(to.x - from.x) / length, (to.y - from.y) / length};
+    canvas_.path({{from, to}, bar_end(a, from, {-along.x, -along.y}), bar_end(b, to, along)}, false,
+                 {std::nullopt, Stroke{color, 1.2}});
+  }
+  Point inside(Point p) const {
+    const Rect& area = view_.area;
+    return {std::clamp(p.x, area.x, area.right()), std::clamp(p.y, area.y, area.bottom())};
+  }
+  /// A cap if the bar ends inside the panel, otherwise an arrowhead; `along` points out of the bar.
+  static Polyline bar_end(Point end, Point drawn, Point along) {
+    constexpr double kHalf = 3, kHead = 5;
+    const bool arrow = end.x != drawn.x || end.y != drawn.y;
+    const double back = arrow ? kHead : 0;
+    const Point base{drawn.x - back * along.x, drawn.y - back * along.y}, side{-kHalf * along.y, kHalf * along.x};
+    return {{base.x + side.x, base.y + side.y}, drawn, {base.x - side.x, base.y - side.y}};
   }
 
   Canvas& canvas_;
@@ -192,34 +183,9 @@ class Painter {
 
 }  // namespace
 
-Figure with_colors(Figure figure) {
-  ColorChooser shared;
-  for (auto& panel : figure.panels) {
-    ColorChooser own;
-    for (auto& layer : panel.layers) std::visit([&](auto& l) { (figure.shared_legend ? shared : own)(l); }, layer);
-  }
-  return figure;
-}
-
 void draw_layers(Canvas& canvas, const View& view) {
   Painter painter(canvas, view);
   for (const auto& layer : view.panel->layers) std::visit(painter, layer);
-}
-
-void draw_markers(Canvas& canvas, const Polyline& centers, const Style& style) {
-  // A thin white rim keeps neighbours apart; clouds of small translucent points do without.
-  const bool cloud = style.opacity < 1;
-  const Paint paint{color_of(style), cloud ? std::nullopt : std::optional<Stroke>(Stroke{kCard, 0.6})};
-  const Marker marker = marker_of(style);
-  if (marker == Marker::kNone || centers.empty()) return;
-  if (marker == Marker::kCircle) return canvas.circles(centers, style.size, paint);
-  std::vector<Polyline> shapes;
-  for (const auto& center : centers) {
-    Polyline shape = marker_shape(marker);
-    for (auto& point : shape) point = {center.x + style.size * point.x, center.y + style.size * point.y};
-    shapes.push_back(std::move(shape));
-  }
-  for (const auto& shape : shapes) canvas.path({shape}, true, paint);
 }
 
 }  // namespace covnoise::plot

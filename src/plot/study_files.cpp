@@ -4,7 +4,10 @@
 
 namespace covnoise {
 
-StudyFiles::StudyFiles(std::filesystem::path folder) : folder_(std::move(folder)) { create_folders(folder_); }
+StudyFiles::StudyFiles(std::filesystem::path folder, plot::Formats formats)
+    : folder_(std::move(folder)), formats_(formats) {
+  create_folders(folder_);
+}
 
 void StudyFiles::add(const std::string& name, const CsvTable& table) {
   paths_.push_back(folder_ / (name + ".csv"));
@@ -17,7 +20,7 @@ void StudyFiles::add(const std::string& name, const nlohmann::ordered_json& json
 }
 
 void StudyFiles::add(const std::string& name, const plot::Figure& figure) {
-  for (const auto& path : plot::save_figure(figure, folder_ / name)) paths_.push_back(path);
+  for (const auto& path : plot::save_figure(figure, folder_ / name, formats_)) paths_.push_back(path);
 }
 
 }  // namespace covnoise

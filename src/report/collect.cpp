@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The text of the first title element, which covnoise's own figures have.
+/// The text of the first title element; covnoise's own figures have one.
 std::string title_of(const std::string& svg) {
   const std::size_t begin = svg.find("<title>"), end = svg.find("</title>");
   if (begin == std::string::npos || end == std::string::npos || end < begin) return "";
@@ -51,14 +51,14 @@ FigureFolder read_figures(const fs::path& folder) {
       const std::string svg = read_file(path);
       result.figures.push_back({name, title_of(svg), svg});
     }
-    // A run's own table is in the report already.
+    // The table of a run is already in the report.
     const bool data = (type == ".csv" || type == ".json") && path != RunFolder{folder}.metrics_csv();
     if (data) result.files.push_back(read_data_file(path));
   }
   return result;
 }
 
-/// Calls `read`; what goes wrong becomes a line of the report.
+/// Calls `read`; an exception becomes a line of the report.
 template <typename Read>
 void attempt(std::vector<std::string>& problems, Read read) {
   try {
@@ -75,8 +75,8 @@ Report collect(const std::vector<fs::path>& folders) {
   Report report;
   for (const auto& folder : folders) report.sources.push_back(folder.string());
   report.problems = found.problems;
-  for (const auto& path : found.runs) {
-    attempt(report.problems, [&] { report.runs.push_back(read_run(path)); });
+  for (const auto& run : found.runs) {
+    attempt(report.problems, [&] { report.runs.push_back(read_run(run)); });
   }
   for (const auto& path : found.figure_folders) {
     attempt(report.problems, [&] { report.folders.push_back(read_figures(path)); });

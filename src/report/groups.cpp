@@ -15,7 +15,8 @@ namespace {
 
 using Values = std::vector<std::pair<std::string, std::string>>;
 
-/// Keys in which runs of one group may differ: the seed, and what does not change the training.
+/// Whether runs that differ in this key belong to different groups: not for the seed, nor for keys that do not change
+/// the training.
 bool separates(const std::string& key) {
   static constexpr std::array<const char*, 5> kSame = {"seed", "run.threads", "train.log_every",
                                                        "train.checkpoint_every", "train.snapshot_every"};
@@ -41,7 +42,7 @@ Family family_of(const Config& config) {
   return {config.model, config.data.name, regime_rank(config.regime), config.regime};
 }
 
-/// Whether these keys tell the groups of a family apart.
+/// Whether the values of these keys differ between all groups of a family.
 bool tell_apart(const std::vector<std::size_t>& keys, const std::vector<Values>& family) {
   std::set<std::vector<std::string>> seen;
   for (const auto& values : family) {
@@ -52,7 +53,7 @@ bool tell_apart(const std::vector<std::size_t>& keys, const std::vector<Values>&
   return seen.size() == family.size();
 }
 
-/// No more keys than it takes to tell the groups of a family apart, the first ones where others would do as well.
+/// A minimal set of keys that tells the groups of a family apart; earlier keys are preferred.
 std::vector<std::size_t> telling_keys(const std::vector<Values>& family) {
   std::vector<std::size_t> keys(family.front().size());
   std::iota(keys.begin(), keys.end(), std::size_t{0});

@@ -31,6 +31,7 @@ Json to_object(const Run& run, std::int64_t every) {
           {"toml", to_toml(run.config)},
           {"state", name_of(run.state)},
           {"note", run.note},
+          {"software", run.software},
           {"planned", run.config.train.epochs},
           {"every", every},
           {"epochs", run.epochs},
@@ -62,7 +63,7 @@ std::string to_json(const Report& report) {
   for (const auto& run : report.runs) json["runs"].push_back(to_object(run, report.every));
   for (const auto& group : report.groups) json["groups"].push_back(to_object(group, report.runs));
   for (const auto& folder : report.folders) json["folders"].push_back(to_object(folder));
-  // Names and files may hold bytes that are no UTF-8; they are shown as the replacement character.
+  // Bytes of names and files that are not UTF-8 become the replacement character.
   const std::string text = json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
   std::string safe;
   safe.reserve(text.size() + text.size() / 16);
@@ -81,8 +82,8 @@ bool page_available() { return !report_template().empty(); }
 std::string to_page(const Report& report) {
   if (!page_available()) {
     throw Error(
-        "this build has no report page, for its charting library was not there; install npm (script/bootstrap) and "
-        "build again with a network (script/build)");
+        "this build has no report page, because its charting library was not available; install npm (script/bootstrap) "
+        "and build again with network access (script/build)");
   }
   const std::string_view page = report_template();
   const std::size_t at = page.find(kPlaceholder);

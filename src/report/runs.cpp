@@ -1,7 +1,6 @@
 #include "report/runs.h"
 
-#include "covnoise/train/internal/metrics.h"
-#include "covnoise/train/internal/run_folder.h"
+#include "covnoise/train/internal/software.h"
 
 #include <algorithm>
 
@@ -10,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Columns of the numbers in the records of one kind.
+/// The numbers in the records of one kind, as columns.
 Json columns_of(const std::vector<Json>& records, const std::string& kind) {
   Json columns = Json::object();
   std::size_t rows = 0;
@@ -43,11 +42,12 @@ std::size_t rows_of(const Json& table) { return table.empty() ? 0 : table.front(
 
 }  // namespace
 
-Run read_run(const std::filesystem::path& folder) {
+Run read_run(const StoredRun& stored) {
   Run run;
-  run.path = folder;
-  run.config = read_config(RunFolder{folder}.config());
-  const auto records = read_metrics(folder);
+  run.path = stored.path();
+  run.config = stored.config();
+  run.software = stored.document(kSoftware);
+  const auto records = stored.metrics();
   run.epochs = columns_of(records, "epoch");
   run.steps = columns_of(records, "step");
   const auto epochs = run.epochs.find("epoch");

@@ -1,4 +1,6 @@
 #pragma once
+#include "covnoise/train/internal/run_search.h"
+
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -6,8 +8,9 @@
 namespace covnoise::report {
 
 struct Found {
-  std::vector<std::filesystem::path> runs, figure_folders;
-  std::vector<std::string> problems;  ///< folders that could not be read
+  std::vector<StoredRun> runs;
+  std::vector<std::filesystem::path> figure_folders;
+  std::vector<std::string> problems;  ///< what could not be read
 };
 
 /// The runs and the folders with figures at and below `roots`, sorted, each once. See collect().

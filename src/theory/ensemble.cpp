@@ -9,8 +9,8 @@
 namespace covnoise::theory {
 namespace {
 
-/// OpenBLAS with threads of its own would let our threads queue for them: one thread a product while this lives. Other
-/// libraries (MKL, OpenBLAS on OpenMP's threads) see for themselves that they are called from a parallel region.
+/// Limits OpenBLAS to one thread per product while it exists: our threads would otherwise queue for OpenBLAS's own.
+/// Other libraries (MKL, OpenBLAS with OpenMP) detect that they are called from a parallel region.
 class OneBlasThread {
  public:
   OneBlasThread() {

@@ -6,8 +6,7 @@
 
 namespace covnoise::theory {
 
-/// A function on a grid with lines of equal height at evenly spaced square roots: a quadratic's are evenly spaced
-/// ellipses.
+/// Contours of a function at levels with evenly spaced square roots: those of a quadratic are evenly spaced ellipses.
 plot::Contours contours_of(const std::function<double(double, double)>& function, std::array<double, 2> x_range,
                            std::array<double, 2> y_range, int levels);
 

@@ -22,15 +22,15 @@ at::Tensor only_matrix(const std::filesystem::path& path) {
     if (tensor.dim() != 2) break;
     return tensor.to(at::kDouble);
   }
-  throw Error(fmt::format("{}: no matrix; it needs one tensor of two dimensions, or one called A", path.string()));
+  throw Error(fmt::format("{} has no matrix: it needs a single two-dimensional tensor, or one named A", path.string()));
 }
 
 double parse_positive(const std::string& word, const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(word.c_str(), &end);
   if (end == word.c_str() || *end != '\0' || !(value > 0) || !std::isfinite(value)) {
-    throw Error(
-        fmt::format("spectrum '{}': '{}' is no positive number; give a list like 3,1,0.5 or log:0.01:1", text, word));
+    throw Error(fmt::format("spectrum '{}': '{}' is not a positive number; give a list like 3,1,0.5 or log:0.01:1",
+                            text, word));
   }
   return value;
 }
@@ -56,7 +56,7 @@ std::vector<double> parse_spectrum(const std::string& text, std::int64_t count) 
     return values;
   }
   const auto words = split(text.substr(4), ':');
-  if (words.size() != 2) throw Error(fmt::format("spectrum '{}': it reads log:min:max, e.g. log:0.01:1", text));
+  if (words.size() != 2) throw Error(fmt::format("spectrum '{}': write log:min:max, e.g. log:0.01:1", text));
   const double first = parse_positive(words[0], text), last = parse_positive(words[1], text);
   for (std::int64_t i = 0; i < count; ++i) {
     const double t = count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 1;
@@ -73,7 +73,7 @@ at::Tensor normals(at::IntArrayRef shape, std::uint64_t seed, std::uint32_t numb
 
 at::Tensor random_rotation(std::int64_t dimension, std::uint64_t seed) {
   const auto [q, r] = at::linalg_qr(normals({dimension, dimension}, seed, 0));
-  return q * at::sign(at::diagonal(r));  // signs fixed: uniform, not merely what the factorisation returns
+  return q * at::sign(at::diagonal(r));  // with these signs the distribution is uniform
 }
 
 at::Tensor rotated_diagonal(const std::vector<double>& spectrum, std::uint64_t seed) {

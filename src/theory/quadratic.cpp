@@ -34,7 +34,7 @@ at::Tensor Quadratic::losses(const at::Tensor& theta) const {
 
 Quadratic make_quadratic(const at::Tensor& matrix, const std::string& name) {
   if (matrix.dim() != 2 || matrix.size(0) != matrix.size(1)) {
-    throw Error(fmt::format("{}: the matrix is {} x {}, it must be square", name, matrix.size(0), matrix.size(-1)));
+    throw Error(fmt::format("{}: the matrix is {} x {} but must be square", name, matrix.size(0), matrix.size(-1)));
   }
   const double scale = matrix.abs().max().item<double>();
   if ((matrix - matrix.t()).abs().max().item<double>() > 1e-6 * scale) {
@@ -44,7 +44,7 @@ Quadratic make_quadratic(const at::Tensor& matrix, const std::string& name) {
   quadratic.matrix = ((matrix + matrix.t()) / 2).to(at::kDouble);
   std::tie(quadratic.eigenvalues, quadratic.eigenvectors) = at::linalg_eigh(quadratic.matrix);
   if (!(quadratic.lambda_min() > 1e-14 * scale)) {
-    throw Error(fmt::format("{}: the matrix is not positive definite, its smallest eigenvalue is {:.3g}", name,
+    throw Error(fmt::format("{}: the matrix is not positive definite: its smallest eigenvalue is {:.3g}", name,
                             quadratic.lambda_min()));
   }
   return quadratic;
@@ -64,7 +64,7 @@ at::Tensor noise_factor(const std::string& name, const Quadratic& quadratic) {
   if (name == "diagonal") return at::sqrt(diagonal_part(A));
   if (name.find_first_of("./") == std::string::npos) {
     throw Error(
-        fmt::format("unknown noise '{}'; there are {}, or a file with C", name, fmt::join(noise_names(), ", ")));
+        fmt::format("unknown noise '{}'; use one of {}, or a file with C", name, fmt::join(noise_names(), ", ")));
   }
   at::Tensor factor = read_matrix(name);
   if (factor.sizes() != A.sizes()) {
@@ -86,7 +86,7 @@ StepSizes StepSizes::theorem(const Quadratic& quadratic, double alpha_0) {
 
 TheoremBound theorem_bound(const Quadratic& quadratic, const at::Tensor& factor, const StepSizes& steps,
                            double initial_loss) {
-  TORCH_CHECK(steps.decaying(), "the theorem is about decaying steps");
+  TORCH_CHECK(steps.decaying(), "the theorem applies only to decaying steps");
   const double from_noise = 2 * noise_curvature(quadratic, factor) / std::pow(quadratic.lambda_min(), 2);
   return {std::max(from_noise, steps.gamma() * initial_loss), steps.gamma()};
 }

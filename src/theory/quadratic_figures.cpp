@@ -31,7 +31,7 @@ int noise_color(const std::string& name) {
   return 3;
 }
 
-/// A dash for each, so that lines on top of each other are both seen, in grey as well.
+/// A dash pattern for each kind, so that overlapping lines can be told apart without colour.
 Dash noise_dash(const std::string& name) {
   return name == "diagonal" ? Dash::kDashed : name == "isotropic" ? Dash::kDashDotted : Dash::kSolid;
 }
@@ -64,7 +64,7 @@ Panel loss_panel(const QuadraticStudy& study) {
     panel.layers.emplace_back(Points{noise_label(result.name), as_doubles(result.simulated.steps),
                                      result.simulated.mean, result.simulated.standard_error, colored(result.name)});
   }
-  if (lowest < 1e300) panel.y.min = lowest / 3;  // without noise the loss falls below everything
+  if (lowest < 1e300) panel.y.min = lowest / 3;  // without noise the loss falls far below the others
   return panel;
 }
 
@@ -94,21 +94,21 @@ Panel steps_panel(const QuadraticStudy& study) {
 }
 
 Panel stationary_panel(const QuadraticStudy& study) {
-  Panel panel{"Loss that constant steps settle at, √A over √diag A", {"step size in units of 1/λmax"}, {"ratio"}, {}};
+  Panel panel{"Stationary loss, ratio of √A to √diag A", {"step size in units of 1/λmax"}, {"ratio"}, {}};
   panel.x.min = 0;
   panel.x.max = 2;
   const Style claim = colored("full", Dash::kDashed, 1.6), equal = colored("none", Dash::kDotted, 1.4);
   panel.layers.emplace_back(Rule{"table 1: ‖A‖²/‖diag A‖²", std::nullopt, study.ratio.frobenius, claim});
   panel.layers.emplace_back(Rule{"equal", std::nullopt, 1.0, equal});
   panel.layers.emplace_back(
-      Line{"what happens", study.ratio.alpha, study.ratio.stationary, {}, {}, colored("diagonal", Dash::kSolid, 2.2)});
+      Line{"measured", study.ratio.alpha, study.ratio.stationary, {}, {}, colored("diagonal", Dash::kSolid, 2.2)});
   panel.y.min = std::min(0.9, 0.9 * study.ratio.stationary.front());
   panel.y.max = 1.15 * std::max(study.ratio.frobenius, study.ratio.stationary[149]);
   return panel;
 }
 
 Panel ratio_panel(const QuadraticStudy& study) {
-  Panel panel{"√A over √diag A: what table 1 says and what happens", {}, {"ratio"}, {}};
+  Panel panel{"Ratio of √A to √diag A: table 1 and measurement", {}, {"ratio"}, {}};
   std::vector<double> values{study.ratio.one_step}, errors{study.ratio.one_step_error};
   panel.x.categories = {"loss one step from the minimum"};
   const auto add = [&](double value, std::string name) {
@@ -120,7 +120,7 @@ Panel ratio_panel(const QuadraticStudy& study) {
     if (study.ratio.steps[i]) add(*study.ratio.steps[i], "steps to ε = " + fmt::format("{:g}", study.errors[i]));
   }
   if (study.steps.decaying()) add(study.ratio.asymptotic, "steps as ε → 0");
-  Bars bars{"what happens", values, errors, {}, {}};
+  Bars bars{"measured", values, errors, {}, {}};
   for (const double value : values) bars.labels.push_back(fmt::format("{:.2f}", value));
   bars.style.color = 0;
   const std::string claim = fmt::format("table 1: ‖A‖²/‖diag A‖² = {:.2f}", study.ratio.frobenius);
@@ -147,12 +147,12 @@ Panel path_panel(const PlaneStudy& plane, const PlaneStudy::Run& run) {
   path.marker = Marker::kCircle;
   path.size = 1.8;
   begin.color = 0;
-  begin.marker = Marker::kCircle;
+  begin.marker = Marker::kDiamond;
   end.color = 2;
   end.marker = Marker::kSquare;
   begin.size = end.size = 5;
   panel.layers.emplace_back(Line{"every 10th step", x, y, {}, {}, path});
-  panel.layers.emplace_back(Ellipse{"where it settles (2σ)", {0, 0}, run.covariance, 2, settled});
+  panel.layers.emplace_back(Ellipse{"stationary distribution (2σ)", {0, 0}, run.covariance, 2, settled});
   panel.layers.emplace_back(Points{"start", {x.front()}, {y.front()}, {}, begin});
   panel.layers.emplace_back(Points{"end", {x.back()}, {y.back()}, {}, end});
   return panel;
@@ -170,7 +170,7 @@ std::string noise_label(const std::string& name) {
 
 Figure loss_figure(const QuadraticStudy& study) {
   Figure figure;
-  figure.title = "Convex quadratic with noise: table 1 against what happens";
+  figure.title = "Convex quadratic with noise: table 1 and measurement";
   figure.subtitle = fmt::format(
       "Dimension {}, condition {:.3g}, {} steps. By table 1 noise √A needs {:.2f} times the steps of noise √diag A",
       study.quadratic.dimension(), study.quadratic.lambda_max() / study.quadratic.lambda_min(),
@@ -179,7 +179,7 @@ Figure loss_figure(const QuadraticStudy& study) {
   figure.subtitle += study.ratio.steps[middle]
                          ? fmt::format("; to reach ε = {:g} it needs {:.2f} times as many.", study.errors[middle],
                                        *study.ratio.steps[middle])
-                         : fmt::format("; neither settles below ε = {:g} here.", study.errors[middle]);
+                         : fmt::format("; neither stays below ε = {:g} here.", study.errors[middle]);
   figure.columns = 2;
   figure.panel_width = 430;
   figure.panel_height = 290;
@@ -189,10 +189,10 @@ Figure loss_figure(const QuadraticStudy& study) {
 
 Figure plane_figure(const QuadraticStudy& study) {
   Figure figure;
-  figure.title = "Two dimensions, rate 0.1, 500 steps";
-  figure.subtitle =
-      fmt::format("The same draws of ξ. Noise √A settles at the mean loss {:.4f}, noise √diag A at {:.4f}.",
-                  study.plane.runs[0].stationary, study.plane.runs[1].stationary);
+  figure.title = "Two dimensions, learning rate 0.1, 500 steps";
+  figure.subtitle = fmt::format(
+      "The same draws of ξ for both. The stationary mean loss is {:.4f} for noise √A and {:.4f} for noise √diag A.",
+      study.plane.runs[0].stationary, study.plane.runs[1].stationary);
   figure.columns = 3;
   figure.panel_width = 330;
   figure.panel_height = 330;

@@ -126,11 +126,12 @@ std::string quadratic_table(const QuadraticStudy& study) {
                         exact, r.bound ? fmt::format("{:.4g}", (*r.bound)(study.options.iterations)) : "-",
                         steps_text(r.reached[index], study.options.horizon), printed_steps(r, error));
   }
-  text += fmt::format("\nsqrt(A) over sqrt(diag A): table 1 says {:.3f}; one step from the minimum {:.3f} +- {:.3f}",
-                      study.ratio.frobenius, study.ratio.one_step, study.ratio.one_step_error);
+  text +=
+      fmt::format("\nratio of sqrt(A) to sqrt(diag A): {:.3f} by table 1; one step from the minimum {:.3f} +- {:.3f}",
+                  study.ratio.frobenius, study.ratio.one_step, study.ratio.one_step_error);
   if (study.ratio.steps[index]) text += fmt::format("; steps to {:g}: {:.3f}", error, *study.ratio.steps[index]);
   return text +
-         fmt::format("\nloss that constant steps settle at: {:.3f} at 0.1/lambda_max, {:.3f} at 1, {:.3f} at 1.9\n",
+         fmt::format("\nstationary loss of constant steps: {:.3f} at 0.1/lambda_max, {:.3f} at 1, {:.3f} at 1.9\n",
                      study.ratio.stationary[9], study.ratio.stationary[99], study.ratio.stationary[189]);
 }
 

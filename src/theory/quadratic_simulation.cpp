@@ -9,13 +9,13 @@ namespace covnoise::theory {
 
 MeanLosses simulate_losses(const Quadratic& quadratic, const at::Tensor& factor, const StepSizes& steps,
                            const at::Tensor& theta_0, const SimulationOptions& options) {
-  TORCH_CHECK(options.trajectories > 1, "a mean with an error needs at least 2 trajectories");
+  TORCH_CHECK(options.trajectories > 1, "a mean with a standard error needs at least 2 trajectories");
   const auto blocks = static_cast<std::size_t>(ensemble_blocks(options.trajectories));
   struct Sums {
     double loss = 0, square = 0;
   };
   std::vector<std::vector<Sums>> sums(options.record.size(), std::vector<Sums>(blocks));
-  // Squares of the losses' distances from their value at the start: no cancellation where all are nearly equal.
+  // Squares relative to the loss at the start: no cancellation if all losses are nearly equal.
   const double origin = quadratic.losses(theta_0.unsqueeze(1)).item<double>();
   simulate_ensemble(
       theta_0, -quadratic.matrix, factor, [&](std::int64_t k) { return steps(k); },

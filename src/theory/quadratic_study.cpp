@@ -18,10 +18,11 @@ constexpr std::int64_t kPlaneSteps = 500;
 void check(const QuadraticOptions& o) {
   require(o.dimension >= 1, fmt::format("dimension {} must be at least 1", o.dimension));
   require(o.condition >= 1, fmt::format("condition {} must be at least 1", o.condition));
-  require(o.iterations >= 1, fmt::format("{} iterations: there must be at least 1", o.iterations));
-  require(o.trajectories >= 2, fmt::format("{} trajectories: a mean with an error needs at least 2", o.trajectories));
+  require(o.iterations >= 1, fmt::format("iterations {} must be at least 1", o.iterations));
+  require(o.trajectories >= 2,
+          fmt::format("trajectories {} must be at least 2: a mean with a standard error needs two", o.trajectories));
   require(o.horizon >= o.iterations,
-          fmt::format("horizon {} must be at least the iterations, {}", o.horizon, o.iterations));
+          fmt::format("horizon {} must not be below the iterations, {}", o.horizon, o.iterations));
   require(o.initial_loss > 0, fmt::format("initial loss {} must be positive", o.initial_loss));
   for (const double error : o.errors) require(error > 0, fmt::format("error {} must be positive", error));
 }

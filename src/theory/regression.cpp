@@ -24,7 +24,7 @@ Regression make_problem(const RegressionOptions& options) {
   return problem;
 }
 
-/// `size` different numbers below N, a pure function of the stream: the head of a Fisher-Yates shuffle.
+/// `size` different numbers below N by a Fisher-Yates shuffle that stops early; a pure function of the stream.
 std::vector<std::int64_t> draw_batch(std::vector<std::int64_t>& order, std::int64_t size, const RandomStream& stream) {
   const auto n = static_cast<std::uint32_t>(order.size());
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(size); ++i) {
@@ -50,7 +50,7 @@ Cloud sgd_cloud(const at::Tensor& gradients, const at::Tensor& start, const Regr
   return {"SGD", at::stack(points), start - options.alpha * mean, options.alpha * options.alpha * factor * population};
 }
 
-/// The full-batch step and alpha C^(1/2) xi.
+/// The full-batch step plus alpha C^(1/2) xi.
 Cloud gaussian_cloud(const std::string& name, const at::Tensor& gradient, const at::Tensor& start, const at::Tensor& C,
                      const RegressionOptions& options, std::uint32_t number) {
   const at::Tensor covariance = options.alpha * options.alpha * C, mean = start - options.alpha * gradient;
@@ -76,7 +76,7 @@ RegressionStudy study_regression(const RegressionOptions& options) {
     throw Error(fmt::format("small batch {} must lie between 1 and the number of examples, {}", options.small_batch,
                             options.examples));
   }
-  if (options.points < 2) throw Error(fmt::format("{} points are too few for a cloud; take 2 or more", options.points));
+  if (options.points < 2) throw Error(fmt::format("points {} must be at least 2", options.points));
   RegressionStudy study{options, make_problem(options), {}};
   const at::Tensor start = at::tensor({options.start[0], options.start[1]}, at::kDouble);
   const at::Tensor gradients = study.problem.example_gradients(start), gradient = gradients.mean(0);

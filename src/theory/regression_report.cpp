@@ -74,7 +74,7 @@ plot::Panel cloud_panel(const RegressionStudy& study, const Cloud& cloud, const 
   plot::Style points, ellipse, start, mean, minimum;
   points = {1, 1, plot::Dash::kSolid, plot::Marker::kCircle, 1.5, 0.45};
   ellipse = {6, 1.5, plot::Dash::kSolid};
-  start = {0, 1, plot::Dash::kSolid, plot::Marker::kCircle, 5};
+  start = {0, 1, plot::Dash::kSolid, plot::Marker::kDiamond, 4.5};
   mean = {2, 1, plot::Dash::kSolid, plot::Marker::kSquare, 4};
   minimum = {6, 1, plot::Dash::kSolid, plot::Marker::kCross, 4.5};
   const at::Tensor best = study.problem.minimum();
@@ -123,7 +123,7 @@ Json cloud_json(const RegressionStudy& study, const Cloud& cloud) {
 
 std::string regression_table(const RegressionStudy& study) {
   std::string text = fmt::format("{:<18}{:>14}{:>14}{:>14}{:>22}\n", "one step", "std along g", "std across g",
-                                 "mean loss", "covariance off SGD's");
+                                 "mean loss", "error of covariance");
   for (const auto& cloud : study.clouds) {
     const auto [along, across] = spreads(study, cloud);
     text += fmt::format("{:<18}{:>14.4f}{:>14.4f}{:>14.5f}{:>20.1f} %\n", cloud.name, along, across,
@@ -132,7 +132,8 @@ std::string regression_table(const RegressionStudy& study) {
   return text;
 }
 
-std::vector<std::filesystem::path> save_study(const RegressionStudy& study, const std::filesystem::path& folder) {
+std::vector<std::filesystem::path> save_study(const RegressionStudy& study, const std::filesystem::path& folder,
+                                              plot::Formats formats) {
   CsvTable table({"cloud", "theta_1", "theta_2"});
   Json json{{"examples", study.options.examples}, {"small_batch", study.options.small_batch},
             {"alpha", study.options.alpha},       {"sigma", study.options.sigma},
@@ -142,7 +143,7 @@ std::vector<std::filesystem::path> save_study(const RegressionStudy& study, cons
     for (std::size_t i = 0; i < x.size(); ++i) table.add(cloud.name, x[i], y[i]);
     json["clouds"].push_back(cloud_json(study, cloud));
   }
-  StudyFiles files(folder);
+  StudyFiles files(folder, formats);
   files.add("points", table);
   files.add("regression", json);
   files.add("regression", cloud_figure(study));

@@ -73,7 +73,7 @@ Hellinger hellinger(const Gaussian& a, const Gaussian& b) {
                            4;
   const at::Tensor difference = (a.mean - b.mean).unsqueeze(-1);
   const at::Tensor scaled = at::linalg_solve_triangular(middle, difference.expand_as(middle.narrow(-1, 0, 1)), false);
-  // Rounding may leave the logarithm of a ratio that is at most 1 a little above 0.
+  // Rounding may make the logarithm of a ratio that is at most 1 slightly positive.
   return {shape.clamp_max(0), -scaled.square().sum({-2, -1}) / 8};
 }
 
@@ -100,7 +100,7 @@ at::Tensor stability_noise(const std::string& name, const at::Tensor& A) {
   if (name == "identity") return at::eye(A.size(-1), A.options()).expand_as(A);
   if (name == "full") return A;
   if (name == "diagonal") return diagonal_part(A);
-  throw Error(fmt::format("unknown noise '{}'; there are {}", name, fmt::join(stability_noise_names(), ", ")));
+  throw Error(fmt::format("unknown noise '{}'; use one of {}", name, fmt::join(stability_noise_names(), ", ")));
 }
 
 std::vector<Gaussian> simulate_process(const at::Tensor& A, const at::Tensor& C, const at::Tensor& theta_0,

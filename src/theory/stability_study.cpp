@@ -16,15 +16,14 @@ namespace {
 
 void check(const StabilityOptions& o) {
   require(o.dimension >= 1, fmt::format("dimension {} must be at least 1", o.dimension));
-  require(
-      o.examples > o.dimension,
-      fmt::format("{} examples in {} dimensions: there must be more, for A to be invertible", o.examples, o.dimension));
+  require(o.examples > o.dimension,
+          fmt::format("{} examples in {} dimensions are too few: A would not be invertible", o.examples, o.dimension));
   require(o.condition >= 1, fmt::format("condition {} must be at least 1", o.condition));
-  require(o.replacements >= 1, fmt::format("{} replacements: there must be at least 1", o.replacements));
+  require(o.replacements >= 1, fmt::format("replacements {} must be at least 1", o.replacements));
   require(o.alpha > 0, fmt::format("alpha {} must be positive", o.alpha));
   require(o.process.dt > 0, fmt::format("dt {} must be positive", o.process.dt));
   require(o.process.trajectories >= 2 * o.dimension,
-          fmt::format("{} trajectories are too few for a covariance", o.process.trajectories));
+          fmt::format("{} trajectories are too few to estimate a covariance", o.process.trajectories));
   require(o.last_time > 0.01, fmt::format("last time {} must be above 0.01", o.last_time));
   for (const double lambda : o.lambdas) require(lambda > 0, fmt::format("lambda {} must be positive", lambda));
 }
@@ -104,7 +103,7 @@ void measure(StabilityStudy& study, const std::string& noise) {
   study.scaled.insert(study.scaled.end(), scaled.begin(), scaled.end());
 }
 
-/// X, and the examples that take the places of others: Gaussian with the second moments of X where it is given.
+/// X and the replacement examples: Gaussian, with the second moments of X if it is given.
 std::array<at::Tensor, 2> load_examples(StabilityOptions& options) {
   if (options.data.empty()) {
     check(options);

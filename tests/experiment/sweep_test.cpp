@@ -76,6 +76,20 @@ TEST(SweepPoints, AreThoseOfSeveralGrids) {
   EXPECT_THAT(sweep_table(outcomes), HasSubstr("regime   train.lr  train.momentum  noise.stop_after"));
 }
 
+TEST(SweepPoints, AreLimitedToChosenValues) {
+  auto options = tiny();
+  options.grids = {"regime=sb,lb train.lr=0.1,0.2", "regime=lb-diag train.lr=0.2"};
+  options.only = {"regime=lb,lb-diag", "train.lr=0.2"};
+  const auto points = sweep_points(options);
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[0].runs[0].name, "regimelb-lr0.2");
+  EXPECT_EQ(points[1].runs[0].name, "regimelb-diag-lr0.2");
+  for (const char* nothing : {"regime=lb-kfac", "train.momentum=0.9", "regime"}) {
+    options.only = {nothing};
+    EXPECT_THROW(sweep_points(options), Error) << nothing;
+  }
+}
+
 /// Judged by what is held out, with the test set beside it; by the test set alone, which is then said once.
 TEST(SweepTable, SaysWhichSplitJudged) {
   auto options = tiny();

@@ -3,6 +3,8 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
 #include "plot/canvas/text_width.h"
+#include "plot/colors.h"
+#include "plot/theme.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
@@ -11,6 +13,8 @@
 #include <cmath>
 #include <limits>
 #include <regex>
+#include <set>
+#include <tuple>
 
 namespace covnoise::plot {
 namespace {
@@ -46,6 +50,12 @@ void expect_well_formed(const std::string& svg) {
     }
   }
   EXPECT_TRUE(open.empty());
+}
+
+std::size_t count_of(const std::string& text, const std::string& what) {
+  std::size_t n = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
 }
 
 TEST(Figure, SvgIsWellFormedAndItsTextIsText) {
@@ -87,13 +97,61 @@ TEST(Figure, SameNameHasTheSameColorAndOneLegendEntry) {
   Panel panel{"", {"x"}, {"y"}};
   panel.layers = {Line{"first", {0, 1}, {0, 1}}, Line{"second", {0, 1}, {1, 0}}, Points{"first", {0.5}, {0.5}}};
   const std::string svg = to_svg(Figure{"", "", {panel, panel}, 2, 300, 200, true});
-  const auto count = [&](const std::string& what) {
-    std::size_t n = 0;
-    for (auto at = svg.find(what); at != std::string::npos; at = svg.find(what, at + 1)) ++n;
-    return n;
+  EXPECT_EQ(count_of(svg, ">first</text>"), 1u);
+  EXPECT_EQ(count_of(svg, "#0069b0"), 6u);  // line and point in two panels, line and point in the legend
+}
+
+/// Eight named series in one panel: what the palette has, and one more.
+TEST(Figure, NoTwoSeriesShareColorAndMarker) {
+  Panel panel{"", {"x"}, {"y"}};
+  for (int i = 0; i < kColors + 1; ++i) panel.layers.push_back(Points{std::string(1, char('a' + i)), {1}, {2}});
+  std::get<Points>(panel.layers[3]).style.color = 0;  // asked for, so that no other series gets it
+  const auto& layers = with_colors(Figure{"", "", {panel}}).panels[0].layers;
+  std::set<std::tuple<Marker, int, bool>> looks;
+  std::set<std::pair<Marker, bool>> shapes;
+  for (const auto& layer : layers) {
+    const Style& style = std::get<Points>(layer).style;
+    looks.emplace(marker_of(style), style.color, style.hollow);
+    shapes.emplace(marker_of(style), style.hollow);
+  }
+  EXPECT_EQ(looks.size(), layers.size());
+  EXPECT_EQ(shapes.size(), layers.size());
+}
+
+TEST(Figure, AnIntervalEndsInACapOrLeavesThePanelByAnArrow) {
+  const auto svg_of = [](double low) {
+    Panel panel{"", {"x"}, {}};
+    panel.x.min = 0;
+    panel.x.max = 10;
+    panel.y.categories = {"first", "second"};
+    panel.layers = {Intervals{"i", {5}, {0}, {low}, {8}}};
+    return to_svg(Figure{"", "", {panel}});
   };
-  EXPECT_EQ(count(">first</text>"), 1u);
-  EXPECT_EQ(count("#0069b0"), 6u);  // line and point in two panels, line and point in the legend
+  const std::string inside = svg_of(2);
+  EXPECT_THAT(inside, HasSubstr(">second<"));
+  EXPECT_LT(inside.find(">first<"), inside.find(">second<"));
+  EXPECT_EQ(svg_of(-2), svg_of(-200)) << "both leave the panel at the same place";
+  EXPECT_NE(svg_of(0), svg_of(-2)) << "an end at the edge has a cap";
+}
+
+TEST(Figure, WithoutAnIntervalThereIsNoBarAndTheMarkerMayBeHollow) {
+  const auto svg_of = [](double low, double high, bool hollow) {
+    Panel panel{"", {"x"}, {"y"}};
+    panel.x.min = panel.y.min = 0;
+    panel.x.max = panel.y.max = 10;
+    Intervals intervals{"", {5}, {5}, {low}, {high}};
+    intervals.style.color = 0;
+    intervals.style.hollow = hollow;
+    panel.layers = {intervals};
+    return to_svg(Figure{"", "", {panel}});
+  };
+  const double nan = std::nan("");
+  const std::string color = "#0069b0";
+  EXPECT_EQ(count_of(svg_of(4, 6, false), color), 2u);  // bar and marker
+  EXPECT_EQ(count_of(svg_of(nan, nan, false), color), 1u);
+  EXPECT_THAT(svg_of(nan, nan, false), HasSubstr("fill=\"" + color));
+  EXPECT_THAT(svg_of(nan, nan, true), HasSubstr("stroke=\"" + color));
+  EXPECT_THAT(svg_of(nan, nan, true), Not(HasSubstr("fill=\"" + color)));
 }
 
 TEST(Figure, PngHasTheSizeOfTheSvgTimesTheScale) {
@@ -119,6 +177,9 @@ TEST(Figure, SavesWhatItCanDraw) {
   const auto paths = save_figure(one_of_each(), folder / "figure");
   EXPECT_EQ(paths.size(), png_available() ? 2u : 1u);
   EXPECT_EQ(read_file(folder / "figure.svg"), to_svg(one_of_each()));
+  save_figure(one_of_each(), folder / "vectors", Formats::kSvg);
+  EXPECT_TRUE(std::filesystem::exists(folder / "vectors.svg"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "vectors.png"));
 }
 
 TEST(Figure, TextWrapsAtSpaces) {

@@ -70,7 +70,7 @@ export class Browser {
     this.#waiting.clear();
   }
 
-  /** A promise that the loader's page is there, made by whoever asks first. */
+  /** A promise that the loader's page has loaded, created on first use. */
   #load(loader) {
     if (!this.#loaded.has(loader)) {
       let resolve;
@@ -103,7 +103,7 @@ export class Browser {
     return result.value;
   }
 
-  /** Until the page has drawn what was asked for so far. */
+  /** Waits until the page has drawn everything requested so far. */
   settle() {
     return this.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))');
   }

@@ -1,6 +1,7 @@
 #include "covnoise/report/internal/collect.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/train/internal/run_records.h"
 #include "report/report_folders.h"
 #include "support/temporary_folder.h"
 
@@ -43,6 +44,32 @@ TEST_F(Collect, FindsRunsBelowAFolderOnce) {
   EXPECT_EQ(report.runs[0].path, folder_ / "a/b/run");
   EXPECT_EQ(report.runs[1].path, folder_ / "run");
   EXPECT_THAT(report.problems, IsEmpty());
+}
+
+/// What `covnoise paper` leaves: the run's folder, its record, and perhaps a record as earlier versions wrote it.
+TEST_F(Collect, CountsARunOnceThatAlsoHasARecord) {
+  make("runs/row/sb-s0", run_config("sb", 0));
+  write_file_synced(folder_ / "runs/row/sb-s0/metrics.csv", "kind\n");  // as training leaves it
+  make("results/runs/row/sb-s0", run_config("sb", 0));
+  update_records(folder_ / "results/runs/row.jsonl.gz", {StoredRun(folder_ / "runs/row/sb-s0").record({})});
+  const Report report = collect({folder_.path()});
+  ASSERT_THAT(report.runs, SizeIs(1));
+  EXPECT_EQ(report.runs[0].path, folder_ / "runs/row/sb-s0");
+  EXPECT_EQ(report.runs[0].steps["step"].size(), 6u);
+  const Report records = collect({folder_ / "results"});
+  ASSERT_THAT(records.runs, SizeIs(1));
+  EXPECT_EQ(records.runs[0].state, State::kFinished);
+  EXPECT_EQ(records.runs[0].epochs, report.runs[0].epochs);
+  EXPECT_TRUE(records.runs[0].steps.empty());
+}
+
+TEST_F(Collect, SaysWhatTrainedARun) {
+  make("a", run_config("sb", 0));
+  make("b", run_config("sb", 1));
+  write_file_synced(folder_ / "a/software.json", R"({"commit": "0123456789ab"})");
+  const Report report = collect({folder_.path()});
+  EXPECT_EQ(report.runs[0].software, Json({{"commit", "0123456789ab"}}));
+  EXPECT_EQ(report.runs[1].software, Json::object());
 }
 
 TEST_F(Collect, LinksMayGoInCircles) {
@@ -161,6 +188,8 @@ TEST_F(Collect, DamagedRunsAreProblemsNotFailures) {
   const Report report = collect({folder_.path()});
   EXPECT_THAT(report.runs, SizeIs(1));
   EXPECT_THAT(report.problems, ElementsAre(HasSubstr("bad/config.toml")));
+  write_file_synced(folder_ / "row.jsonl.gz", "damaged");
+  EXPECT_THAT(collect({folder_.path()}).problems, ElementsAre(HasSubstr("row.jsonl.gz"), HasSubstr("bad/config.toml")));
 }
 
 TEST_F(Collect, FoldersWithoutAnythingAreErrors) {
@@ -172,7 +201,7 @@ TEST_F(Collect, FoldersWithoutAnythingAreErrors) {
       },
       ThrowsMessage<Error>(HasSubstr("nothing to report in " + (folder_ / "empty").string())));
   EXPECT_THAT([&] { collect({folder_ / "none"}); }, ThrowsMessage<Error>(HasSubstr("there is no folder")));
-  EXPECT_THAT([&] { collect({folder_ / "good/config.toml"}); }, ThrowsMessage<Error>(HasSubstr("is no folder")));
+  EXPECT_THAT([&] { collect({folder_ / "good/config.toml"}); }, ThrowsMessage<Error>(HasSubstr("is not a folder")));
   write_file_synced(folder_ / "good/config.toml", "modle = \"lenet\"\n");
   EXPECT_THAT([&] { collect({folder_.path()}); }, ThrowsMessage<Error>(HasSubstr("config.toml")));
 }

@@ -1,4 +1,4 @@
-// node page_check.mjs CHROMIUM PAGE [PICTURE.png]: opens a report and uses it. Prints what is wrong; exit code 1 then.
+// node page_check.mjs CHROMIUM PAGE [PICTURE.png]: opens a report and uses it. Prints what is wrong, with exit code 1.
 // The page is the one that page_test.cpp makes: two groups of one setting, of three runs and of two, and a figure.
 import { writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
@@ -9,7 +9,7 @@ const url = pathToFileURL(page).href;
 const wrong = [];
 const expect = (truth, what) => { if (!truth) wrong.push(what); };
 
-/** Coloured pixels of the first chart: axes and text are grey. Copied, for reading back a canvas slows it down. */
+/** Coloured pixels of the first chart: axes and text are grey. Copied, because reading back a canvas slows it down. */
 const kInk = `(() => {
   const chart = document.querySelector('.panel canvas');
   const copy = Object.assign(document.createElement('canvas'), { width: chart.width, height: chart.height });
@@ -25,7 +25,7 @@ const kRange = "document.querySelector('.panel').dataset.x.split(' ').map(Number
 const kResetOff = "document.querySelector('.panel .controls button').disabled";
 const text = (selector) => `document.querySelector(${JSON.stringify(selector)}).textContent`;
 
-/** The plot area of the first chart in the window. */
+/** Position of the first chart's plot area in the window. */
 async function plot_area(browser) {
   return JSON.parse(await browser.evaluate(`(() => {
     const over = document.querySelector('.panel .u-over');
@@ -47,6 +47,19 @@ async function check_content(browser) {
   expect((await browser.evaluate(text('.paper-item td'))) === 'MNIST, MLP </td>', 'the table of an item of the paper, as text');
   expect((await browser.evaluate(text('.paper-item'))).includes('A note'), 'the notes of an item');
   expect((await browser.evaluate(text('.configuration'))).includes('train.batch'), 'keys that differ');
+}
+
+/** The first group has one commit; of the second one run was resumed by other software, and one says nothing. */
+async function check_software(browser) {
+  const cells = await browser.evaluate("[...document.querySelectorAll('tr.group td.software')].map((cell) => cell.textContent)");
+  expect(cells[0] === 'commit 01234567-dirtyLibTorch 2.11.0', `the software of a group, not ${cells[0]}`);
+  expect(cells[1] === '3 commits: aaaaaaaa, bbbbbbbb, unknown3 LibTorch versions: 2.11.0, 2.12.0, unknown',
+    `different software within a group, not ${cells[1]}`);
+  expect(await browser.evaluate("document.querySelectorAll('td.software .unfinished').length") === 4,
+    'differences stand out, in the group and in its resumed run');
+  const title = await browser.evaluate("document.querySelectorAll('tr.run td.software')[3].title");
+  expect(title.includes('NVIDIA <i> (cuda, CUDA 12.8)') && title.includes('resumed from step 5 by covnoise 0.2.1'),
+    `what trained a run, not ${title}`);
 }
 
 async function check_toggles(browser) {
@@ -92,7 +105,7 @@ async function check_menus(browser) {
   })()`);
   await choose('.curves > .controls select', 'steps');
   expect(String(await browser.evaluate(kRange)) === '10,30', 'steps on the x axis');
-  for (const quantity of ['norm of the noise', 'train − test', 'learning rate', 'test loss']) {
+  for (const quantity of ['noise norm', 'train − test', 'learning rate', 'test loss']) {
     await choose('.panel select', quantity);
     await browser.settle();
     expect(await browser.evaluate(kInk) > 100, `a curve of ${quantity}`);
@@ -104,6 +117,8 @@ async function check_raw_numbers(browser) {
   await browser.settle();
   const open = "document.querySelector('details.raw-run[open]')";
   expect((await browser.evaluate(`${open}.textContent`)).includes('0.9'), 'the numbers of a run behind its seed');
+  const provenance = await browser.evaluate(`${open}.querySelector('.provenance').textContent`);
+  expect(provenance.startsWith('Trained by covnoise 0.2.0 (commit 0123456789ab-dirty'), `what trained it, not ${provenance}`);
   const saved = await browser.evaluate(`new Promise((done) => {
     const link = ${open}.querySelector('a.save');
     link.addEventListener('click', (event) => { event.preventDefault(); fetched(link.href).then(done); });
@@ -129,7 +144,7 @@ const browser = await Browser.start(program);
 try {
   await browser.send('Emulation.setDeviceMetricsOverride', { width: 1280, height: 900, deviceScaleFactor: 1, mobile: false });
   await browser.open(url);
-  const checks = [check_content, check_toggles, check_zoom, check_menus, check_raw_numbers, check_dark_and_narrow];
+  const checks = [check_content, check_software, check_toggles, check_zoom, check_menus, check_raw_numbers, check_dark_and_narrow];
   for (const check of checks) await check(browser);
   const fetched = browser.requests.filter((request) => request !== url && !/^(data|blob):/.test(request));
   expect(fetched.length === 0, `nothing fetched, but ${fetched}`);

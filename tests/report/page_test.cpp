@@ -47,6 +47,16 @@ class ReportPage : public ProgramFixture {
     for (const int seed : {0, 1, 2}) make("sb", static_cast<std::uint64_t>(seed), 3, 0.9 + 0.01 * seed);
     make("lb", 0, 3, 0.8);
     make("lb", 1, 1, 0.8);
+    const auto software = [&](const std::string& run, const std::string& commit, const std::string& more) {
+      write_file_synced(folder_ / "runs" / run / "software.json",
+                        fmt::format(R"({{"covnoise":"0.2.0","commit":"{}","build":"Release","compiler":"GNU 12.2.0",)"
+                                    R"("libtorch":"2.11.0","device":"cuda","processors":16,"gpu":"NVIDIA <i>","cuda":)"
+                                    R"("12.8"{}}})",
+                                    commit, more));
+    };
+    for (const char* run : {"sb-0", "sb-1", "sb-2"}) software(run, "0123456789ab-dirty", "");
+    software("lb-0", "aaaaaaaaaaaa",
+             R"(,"resumed":[{"step":5,"software":{"covnoise":"0.2.1","commit":"bbbbbbbbbbbb","libtorch":"2.12.0"}}])");
     write_file_synced(folder_ / "runs/figure.svg",
                       R"(<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30"><title>A figure</title>)"
                       R"(<image href="http://127.0.0.1:9/y.png"/><rect width="9" height="9"/></svg>)");
@@ -95,7 +105,7 @@ TEST_F(ReportPage, WorksInABrowser) {
   const std::string page = (folder_ / "a page.html").string();
   const auto [code, output] = run({(folder_ / "runs").string(), "--out", page});
   ASSERT_EQ(code, 0) << output;
-  EXPECT_THAT(output, HasSubstr("5 runs in 2 groups, 1 figures"));
+  EXPECT_THAT(output, HasSubstr("5 runs in 2 groups, 1 figure, "));
   Process check({node, COVNOISE_SOURCE_DIR "/tests/report/page_check.mjs", browser, page}, folder_ / "check");
   EXPECT_EQ(check.wait(), 0) << check.output();
 }

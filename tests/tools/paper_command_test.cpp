@@ -53,7 +53,7 @@ TEST_F(PaperCommand, FillsADocumentBetweenItsMarkers) {
   EXPECT_THAT(filled, HasSubstr("# By hand\n<!-- paper fig4 -->\n### Figure 4"));
   EXPECT_THAT(filled, HasSubstr("<!-- end fig4 -->\nBy hand, too.\n"));
   EXPECT_THAT(filled, HasSubstr("(../out/results/fig4/fig4.svg)"));
-  EXPECT_THAT(filled, HasSubstr("Not run yet."));
+  EXPECT_THAT(filled, HasSubstr("Table 2: test accuracy by regime: not run yet.\n<!-- end table2 -->"));
   EXPECT_THAT(filled, Not(HasSubstr("old")));
   EXPECT_THAT(run(fill).output, HasSubstr("nothing changed"));
 }

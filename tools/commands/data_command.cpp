@@ -1,7 +1,8 @@
 #include "commands.h"
 #include "covnoise/core/error.h"
 #include "covnoise/datasets/catalog.h"
-#include "covnoise/datasets/preview.h"
+#include "covnoise/report/data_preview.h"
+#include "study_output.h"
 #include "transfer_display.h"
 
 #include <fmt/format.h>
@@ -57,8 +58,9 @@ void verify(const DataArguments& arguments) {
 void preview(const DataArguments& arguments) {
   std::string file = arguments.out;
   if (file.empty()) file = fmt::format("{}.png", arguments.name.substr(arguments.name.find_last_of(":/") + 1));
-  write_preview(load_data(arguments.name, {arguments.directory}), file, arguments.preview);
-  fmt::print("{}\n", file);
+  const auto written = write_preview(load_data(arguments.name, {arguments.directory}), file, arguments.preview);
+  fmt::print("{}\n", written.string());
+  if (written != file) fmt::print("{}\n", kNoPng);
 }
 
 CLI::App* add(CLI::App& data, const char* name, const char* help, const std::shared_ptr<DataArguments>& arguments,
@@ -87,9 +89,9 @@ void add_data_command(CLI::App& app) {
                             "folder to put it in (default: $COVNOISE_DATA, else ./data)");
   fetch_command->add_option("--mirror", arguments->mirror, "base URL of the files, instead of the official places");
 
-  CLI::App* preview_command = add(*data, "preview", "write a labelled contact sheet as PNG", arguments, preview, true);
+  CLI::App* preview_command = add(*data, "preview", "write a labelled contact sheet", arguments, preview, true);
   preview_command->add_option("--data-dir", arguments->directory, where);
-  preview_command->add_option("--out", arguments->out, "file to write (default: NAME.png)");
+  preview_command->add_option("--out", arguments->out, "file to write, .png or .svg (default: NAME.png)");
   preview_command->add_option("--split", arguments->preview.split, "train or test")->capture_default_str();
 }
 

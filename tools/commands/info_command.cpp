@@ -17,6 +17,7 @@ namespace {
 void run(const std::string& data_dir) {
   set_threads(0);
   std::printf("covnoise   %s (%s, %s)\n", COVNOISE_VERSION, COVNOISE_BUILD_TYPE, COVNOISE_COMPILER);
+  std::printf("commit     %s\n", build_commit());
   std::printf("LibTorch   %s\n", TORCH_VERSION);
   std::printf("threads    %d of %d processors\n", at::get_num_threads(), available_processors());
   std::printf("devices    cpu%s\n",

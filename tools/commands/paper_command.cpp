@@ -47,17 +47,14 @@ void run_paper(PaperArguments& arguments, bool jobs_given) {
 
 void add_documents(CLI::App& command) {
   auto results = std::make_shared<std::string>("results"), file = std::make_shared<std::string>("docs/results.md");
-  auto* docs = command.add_subcommand("docs", "Put results into a document, between its markers");
+  auto* docs = command.add_subcommand("docs", "Fill in the generated parts of a document and of its pages");
   docs->add_option("--results", *results, "folder of results")->capture_default_str();
-  docs->add_option("--write", *file, "the document")->capture_default_str();
+  docs->add_option("--write", *file, "the document; its pages are the *.md of the folder with its name")
+      ->capture_default_str();
   docs->callback([results, file] {
-    const std::filesystem::path path = *file;
-    const auto from = std::filesystem::absolute(path).parent_path();
-    const auto link =
-        std::filesystem::weakly_canonical(*results).lexically_relative(std::filesystem::weakly_canonical(from));
-    const std::string before = read_file(path), after = paper::fill_document(before, *results, link.generic_string());
-    if (after != before) write_file_synced(path, after);
-    std::printf("%s: %s\n", file->c_str(), after == before ? "nothing changed" : "written");
+    const auto changed = paper::fill_documents(*file, *results);
+    for (const auto& path : changed) std::printf("%s: written\n", path.c_str());
+    if (changed.empty()) std::printf("%s: nothing changed\n", file->c_str());
   });
 }
 

@@ -15,6 +15,11 @@ struct ReportArguments {
   std::string out;
 };
 
+/// "1 run", "2 runs".
+std::string counted(std::size_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 void write_report(const ReportArguments& arguments) {
   const auto report = report::collect({arguments.folders.begin(), arguments.folders.end()});
   const std::string page = report::to_page(report);
@@ -24,8 +29,9 @@ void write_report(const ReportArguments& arguments) {
   for (const auto& problem : report.problems) std::fprintf(stderr, "covnoise: left out: %s\n", problem.c_str());
   std::size_t figures = 0;
   for (const auto& folder : report.folders) figures += folder.figures.size();
-  std::printf("%s\n", fmt::format("{}: {} runs in {} groups, {} figures, {:.1f} MB", arguments.out, report.runs.size(),
-                                  report.groups.size(), figures, static_cast<double>(page.size()) / 1e6)
+  std::printf("%s\n", fmt::format("{}: {} in {}, {}, {:.1f} MB", arguments.out, counted(report.runs.size(), "run"),
+                                  counted(report.groups.size(), "group"), counted(figures, "figure"),
+                                  static_cast<double>(page.size()) / 1e6)
                           .c_str());
 }
 

@@ -14,8 +14,11 @@ void add_runs_command(CLI::App& app) {
   auto* command = app.add_subcommand("runs", "A table of the runs in a folder with their accuracies");
   command->add_option("folder", *root, "where to look (default: runs)");
   command->callback([root] {
-    const auto runs = find_runs(*root);
+    std::vector<std::string> problems;
+    const auto runs = find_runs(*root, [&](const std::string& problem) { problems.push_back(problem); });
+    if (runs.empty() && !problems.empty()) throw Error(problems.front());
     if (runs.empty()) throw Error(fmt::format("no runs in {}; covnoise train makes one", *root));
+    for (const auto& problem : problems) std::fprintf(stderr, "covnoise: left out: %s\n", problem.c_str());
     std::fputs(runs_table(runs).c_str(), stdout);
   });
 }

@@ -1,4 +1,4 @@
-// One chart of one quantity: a line a group (mean over its runs) in a band (range or spread), drawn by uPlot.
+// One chart of one quantity, drawn by uPlot: one line per group (mean over its runs) in a band (range or deviation).
 
 const kDashes = [[], [8, 4], [9, 4, 2, 4], [2, 3]];
 const kColors = 7;
@@ -10,12 +10,12 @@ function theme() {
   return { text: read('--muted'), grid: read('--grid'), series };
 }
 
-/** Colours repeat after kColors groups, then with another dash. */
+/** Colours repeat after kColors groups, with another dash. */
 function look(index, colors) {
   return { color: colors.series[index % kColors], dash: kDashes[Math.floor(index / kColors) % kDashes.length] };
 }
 
-/** [x, mean, high, low] of a group; on a logarithmic axis what is not positive is left out. */
+/** [x, mean, high, low] of a group; values that are not positive are left out on a logarithmic axis. */
 function columns_of(points, band, log) {
   const keep = (value) => (value == null || (log && value <= 0) ? null : value);
   const high = (p) => (p.mean == null ? null : band === 'sd' ? p.mean + p.sd : p.max);
@@ -24,7 +24,7 @@ function columns_of(points, band, log) {
   return [points.map((p) => p.x), column((p) => p.mean), column(high), column(low)];
 }
 
-/** Three series a group: the mean, and the two edges of the band, which have no line of their own. */
+/** Three series per group: the mean, and the two edges of the band, which are not drawn as lines. */
 function series_of(group, index, points, shown, colors) {
   const { color, dash } = look(index, colors);
   const common = { show: shown, scale: 'y', label: group.label };
@@ -43,7 +43,7 @@ function nearest_index(chart, series, index) {
   return null;
 }
 
-/** A logarithmic axis ends where the data do, not at a power of ten; uPlot's ticks need a round beginning. */
+/** A logarithmic axis ends where the data end, not at a power of ten; uPlot's ticks need a round start. */
 function log_range(chart, min, max) {
   return min == null ? [0.1, 1] : [uPlot.rangeLog(min, max, 10, false)[0], 1.15 * max];
 }

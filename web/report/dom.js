@@ -1,4 +1,4 @@
-// Small tools: elements, numbers as text, files to save. Text from outside only ever becomes text nodes.
+// Helpers: elements, numbers as text, files to save. Text from outside becomes text nodes only.
 
 /** An element with attributes (a function is a listener, false or null leaves one out) and children. */
 function element(tag, attributes = {}, ...children) {
@@ -19,8 +19,8 @@ function short(value) {
   return size >= 1000 ? value.toFixed(0) : String(Number(value.toPrecision(4)));
 }
 
-/** "97.57 ± 0.18"; the spread is left out where there is only one value. By default it has two digits that say
- * something, and the mean as many decimals. */
+/** "97.57 ± 0.18"; the deviation is left out if there is only one value. By default it has two significant
+ * digits, and the mean as many decimals. */
 function mean_and_spread({ mean, sd, n }, digits) {
   if (!n || mean == null) return '–';
   const wanted = digits ?? (sd > 0 ? 1 - Math.floor(Math.log10(sd)) : null);
@@ -40,7 +40,7 @@ function csv_of(columns) {
   return [names, ...rows].map((row) => row.map(csv_cell).join(',')).join('\n') + '\n';
 }
 
-/** A link that saves `make()`, which is called when it is used. */
+/** A link that saves the result of `make()`, which is called when the link is used. */
 function save_link(label, name, type, make) {
   const link = element('a', { href: '#', download: name, class: 'save' }, label);
   link.addEventListener('click', () => {
@@ -51,7 +51,7 @@ function save_link(label, name, type, make) {
   return link;
 }
 
-/** A table in a box of its own, which scrolls where the table is wider than the page; the explanation stands above. */
+/** A table in a box that scrolls if the table is wider than the page, below its explanation. */
 function table(label, explanation, header, rows, style) {
   const node = element('table', { class: style, 'aria-label': label },
     element('thead', {}, element('tr', {}, header.map((cell) => element('th', { scope: 'col' }, cell)))),
@@ -60,7 +60,7 @@ function table(label, explanation, header, rows, style) {
     element('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label }, node)];
 }
 
-/** A button that shows and hides. */
+/** A button that shows and hides something. */
 function expander(label, on_change) {
   const button = element('button', { type: 'button', class: 'expander', 'aria-expanded': 'false' }, label);
   button.addEventListener('click', () => {

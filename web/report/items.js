@@ -1,6 +1,6 @@
-// Tables and figures of the paper: what `covnoise paper` wrote as <item>.json beside a figure.
+// Tables and figures of the paper: what `covnoise paper` wrote as <item>.json next to a figure.
 
-/** The item in a file, or nothing: other JSON files stand beside figures, too. */
+/** The item in a file, or nothing: there are other JSON files next to figures. */
 function item_of(file) {
   if (!file.name.endsWith('.json') || file.text == null) return null;
   try {

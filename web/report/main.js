@@ -4,7 +4,7 @@ function count(number, one, many) {
   return `${number} ${number === 1 ? one : many}`;
 }
 
-/** Names for people and anchors; groups and runs refer to each other. */
+/** Adds anchors and seeds, and lets groups and runs refer to each other. */
 function prepare(data) {
   const seed = data.keys.indexOf('seed');
   data.runs.forEach((run, i) => {
@@ -39,11 +39,11 @@ function settings_of(groups) {
 
 function problems_box(problems) {
   return element('section', { class: 'problems', 'aria-label': 'Problems' },
-    element('p', {}, 'These could not be read and are not in the report:'),
+    element('p', {}, 'The report leaves out what could not be read:'),
     element('ul', {}, problems.map((problem) => element('li', {}, problem))));
 }
 
-/** A link to a run opens its details, also when it is followed a second time. */
+/** A link to a run opens its details, even if it is followed a second time. */
 function open_run(hash) {
   const target = document.getElementById(hash.slice(1));
   if (!target || target.tagName !== 'DETAILS') return;
@@ -60,7 +60,7 @@ function watch_links() {
   open_run(location.hash);
 }
 
-/** Canvases do not follow style sheets: draw again in the colours that hold now. */
+/** Canvases do not follow style sheets: draws them again in the current colours. */
 function watch_colors(sections) {
   const repaint = () => sections.forEach((section) => {
     section.panels.forEach((panel) => panel.draw());

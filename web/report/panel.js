@@ -1,4 +1,4 @@
-// A chart with its menus, its readout under the pointer, and keys. One panel shows one quantity of all groups.
+// A chart with its menus, a readout at the pointer, and keyboard control. One panel shows one quantity of all groups.
 
 function menu(label, options, chosen, on_choose) {
   const select = element('select', { change: () => on_choose(select.value) },
@@ -56,7 +56,7 @@ class Panel {
     this.reset.disabled = true;
   }
 
-  /** Data attributes tell the ranges shown to tests. */
+  /** Data attributes make the visible ranges available to tests. */
   on_scale(chart) {
     const { x, y } = chart.scales;
     this.node.dataset.x = `${x.min} ${x.max}`;

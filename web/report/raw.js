@@ -1,4 +1,4 @@
-// Raw numbers of each run, and figures with the files beside them.
+// Raw numbers of each run, and figures with the data files next to them.
 
 function file_name(path, ending) {
   return path.replace(/[^A-Za-z0-9._-]+/g, '-').replace(/^[-.]+/, '') + ending;
@@ -15,7 +15,7 @@ function epoch_table(run) {
 
 function run_details(run) {
   const steps = (run.steps.step || []).length;
-  const thinned = run.every > 1 ? ` (every ${run.every}th record; all of them are in the run's metrics.jsonl)` : '';
+  const thinned = run.every > 1 ? ` (every ${run.every}th record; the run's metrics.jsonl has all)` : '';
   const node = element('details', { id: run.id, class: 'raw-run' },
     element('summary', {}, element('b', {}, run.path), ` ${run.group.label}, seed ${run.seed} `, state_badge(run)));
   // Filled when first opened: a report may hold hundreds of runs.
@@ -26,6 +26,7 @@ function run_details(run) {
         steps ? [', ', save_link('steps.csv', file_name(run.path, '-steps.csv'), 'text/csv', () => csv_of(run.steps)), thinned] : [],
         ', ', save_link('config.toml', file_name(run.path, '-config.toml'), 'text/plain', () => run.toml)),
       run.note ? element('p', {}, run.note) : '',
+      element('p', { class: 'provenance' }, provenance_text(run)),
       ...epoch_table(run).filter((node) => node), element('details', {}, element('summary', {}, 'Configuration'), element('pre', {}, run.toml)));
   });
   return node;
@@ -33,12 +34,14 @@ function run_details(run) {
 
 /** One table of the last epochs of all runs. */
 function all_runs_csv(data) {
-  const columns = { run: [], model: [], data: [], group: [], seed: [], state: [], epoch: [], planned: [] };
+  const columns = { run: [], model: [], data: [], group: [], seed: [], state: [], epoch: [], planned: [],
+    commit: [], libtorch: [], device: [] };
   const names = [...new Set(data.runs.flatMap((run) => Object.keys(run.epochs)))].filter((name) => name !== 'epoch');
   for (const name of names) columns[name] = [];
   for (const run of data.runs) {
     const known = { run: run.path, model: run.group.model, data: run.group.data, group: run.group.label, seed: run.seed,
-      state: run.state, epoch: epochs_done(run), planned: run.planned };
+      state: run.state, epoch: epochs_done(run), planned: run.planned, commit: values_of([run], 'commit').join(' '),
+      libtorch: values_of([run], 'libtorch').join(' '), device: values_of([run], 'device').join(' ') };
     for (const name of Object.keys(columns)) columns[name].push(name in known ? known[name] : last(run.epochs[name]));
   }
   return csv_of(columns);

@@ -39,10 +39,11 @@ function run_row(run) {
   return element('tr', { class: 'run', hidden: true },
     element('th', { scope: 'row' }, link(run.path)),
     kColumns.map(([key, digits]) => element('td', { class: 'number' }, link(text(key, digits)))),
-    element('td', {}, run.seed), element('td', {}, state_badge(run)));
+    element('td', {}, run.seed), element('td', {}, state_badge(run)),
+    element('td', { class: 'software', title: provenance_text(run) }, software_cell([run])));
 }
 
-/** Runs which reached their last epoch count; where none did, those which did an epoch, and the row says so. */
+/** The runs that reached their last epoch; if there are none, those that finished any epoch, and the row says so. */
 function counted(group) {
   const whole = group.runs.filter((run) => epochs_done(run) >= run.planned);
   return whole.length > 0 ? whole : group.runs.filter((run) => epochs_done(run) > 0);
@@ -53,11 +54,11 @@ function group_state(group) {
   const used = counted(group).length, all = group.runs.length;
   const badges = bad.slice(0, 3).map((run) => element('div', {}, `seed ${run.seed}: `, state_badge(run)));
   const repeated = new Set(group.runs.map((run) => run.seed)).size < all;
-  const twice = repeated ? [element('div', { class: 'state unfinished' }, 'a seed more than once')] : [];
+  const twice = repeated ? [element('div', { class: 'state unfinished' }, 'repeated seeds')] : [];
   if (bad.length === 0) return [element('span', { class: 'state finished' }, 'finished'), ...twice];
   const more = bad.length > 3 ? [element('div', {}, `and ${bad.length - 3} more`)] : [];
   const ended = group.runs.some((run) => epochs_done(run) >= run.planned);
-  const mean = used === 0 ? 'no epoch done' : ended ? `mean of ${used} of ${all}` : 'none reached its last epoch';
+  const mean = used === 0 ? 'no epoch finished' : ended ? `mean of ${used} of ${all}` : 'none reached its last epoch';
   return [element('div', {}, mean), ...badges, ...more, ...twice];
 }
 
@@ -71,29 +72,31 @@ function group_body(group, index) {
     element('th', { scope: 'row' }, group.swatch = swatch(index, theme()), group.label, ' ', button),
     kColumns.map(([key, digits]) => element('td', { class: 'number' },
       mean_and_spread(statistics(numbers.map((number) => number[key])), digits))),
-    element('td', {}, seeds), element('td', {}, group_state(group)));
+    element('td', {}, seeds), element('td', {}, group_state(group)),
+    element('td', { class: 'software' }, software_cell(group.runs)));
   return element('tbody', {}, row, runs);
 }
 
 function results_table(groups, title) {
-  const header = ['Group', 'Test accuracy [%]', 'Train accuracy [%]', 'Gap [points]', 'Test loss', 'Images/s', 'Seeds', 'State'];
+  const header = ['Group', 'Test accuracy [%]', 'Train accuracy [%]', 'Gap [points]', 'Test loss', 'Images/s', 'Seeds', 'State',
+    'Software'];
   const measured = groups.some((group) => group.runs.some((run) => run.epochs.train_eval_accuracy));
-  const train = measured ? 'Train accuracy is measured after the epoch where train.eval_train says so, else averaged during it. '
+  const train = measured ? 'Train accuracy is measured after the epoch if train.eval_train asks for it, otherwise averaged during it. '
     : 'Train accuracy is averaged during the last epoch. ';
-  const explanation = 'Last epoch, mean ± standard deviation (divisor n − 1) over the runs which reached it. ' + train +
+  const explanation = 'Last epoch, mean ± standard deviation (divisor n − 1) over the runs that reached it. ' + train +
     'Gap: train − test. Images/s: median of a run’s epochs. Seeds link to the raw numbers.';
   return table(`Results of ${title}`, explanation, header, groups.map(group_body), 'results');
 }
 
-/** Keys in rows, groups in columns: only the keys that differ, the rest in each run's configuration below. */
+/** Keys in rows, groups in columns: only the keys that differ; the configurations below have the rest. */
 function configurations(data, groups) {
   const own = (key) => key !== 'seed';
   const values = (group, i) => [...new Set(group.runs.map((run) => run.config[i]))].join(' | ');
   const differing = data.keys.map((key, i) => [key, groups.map((group) => values(group, i))])
     .filter(([key, cells]) => own(key) && (new Set(cells).size > 1 || cells.some((cell) => cell.includes(' | '))));
-  const whole = groups.map((group) => element('details', {}, element('summary', {}, `Whole configuration of ${group.label}`),
+  const whole = groups.map((group) => element('details', {}, element('summary', {}, `Complete configuration of ${group.label}`),
     element('pre', {}, group.runs[0].toml)));
-  if (differing.length === 0) return [element('p', {}, 'The runs differ in their seed alone.'), ...whole];
+  if (differing.length === 0) return [element('p', {}, 'The runs differ only in their seed.'), ...whole];
   const rows = differing.map(([key, cells]) => element('tr', {}, element('th', { scope: 'row' }, element('code', {}, key)),
     cells.map((cell) => element('td', {}, cell))));
   const header = ['Key', ...groups.map((group) => group.label)];

@@ -1,4 +1,4 @@
-// A section for each pair of model and data set: results, curves, configurations.
+// One section per pair of model and data set: results, curves, configurations.
 
 function legend(shared, panels) {
   const buttons = shared.groups.map((group, index) => {
@@ -20,7 +20,7 @@ function legend(shared, panels) {
   return node;
 }
 
-/** Test accuracy beside train loss, where a run has them. */
+/** Test accuracy next to train loss, if a run has them. */
 function first_quantities(quantities) {
   const by_name = (column) => quantities.find((quantity) => quantity.column === column);
   const left = by_name('test_accuracy') || quantities[0];
@@ -30,7 +30,7 @@ function first_quantities(quantities) {
 
 function curves_of(groups) {
   const quantities = quantities_of(groups.flatMap((group) => group.runs));
-  if (quantities.length === 0) return { node: element('p', {}, 'No epoch is done yet, so there are no curves.'), panels: [] };
+  if (quantities.length === 0) return { node: element('p', {}, 'No epoch is finished yet, so there are no curves.'), panels: [] };
   const shared = { groups, hidden: new Set(), axis: 'epoch', band: 'range' };
   const panels = first_quantities(quantities).map((quantity) => new Panel(shared, quantities, quantity));
   const redraw = (key) => (value) => {
@@ -45,7 +45,7 @@ function curves_of(groups) {
       menu('Over', [['epoch', 'epochs'], ['step', 'steps']], 'epoch', redraw('axis')),
       several && menu('Band over runs', bands, 'range', redraw('band'))),
     element('div', { class: 'panels' }, panels.map((panel) => panel.node)),
-    element('p', { class: 'hint' }, 'Lines are means over the runs of a group, where some ended early over the others. ' +
+    element('p', { class: 'hint' }, 'Lines are means over the runs of a group that reached the point. ' +
       'Drag to zoom, double-click to reset, hover to read values.'));
   return { node, panels, repaint: toggles.repaint };
 }

@@ -1,7 +1,7 @@
 // What can be plotted, and means over the runs of a group.
 
 const kPercent = 100;
-const kNotFinite = 'nan';  // what stands in the data for a number that is not finite
+const kNotFinite = 'nan';  // represents a number that is not finite
 /** Known quantities, in the order of the menus: [table, column, label, factor]. */
 const kQuantities = [
   ['epochs', 'test_accuracy', 'test accuracy [%]', kPercent],
@@ -17,17 +17,17 @@ const kQuantities = [
   ['steps', 'train_accuracy', 'train accuracy of single steps [%]', kPercent],
   ['steps', 'lr', 'learning rate', 1],
   ['steps', 'batch', 'batch', 1],
-  ['steps', 'grad_norm', 'norm of the gradient', 1],
-  ['steps', 'noise_norm', 'norm of the noise', 1],
+  ['steps', 'grad_norm', 'gradient norm', 1],
+  ['steps', 'noise_norm', 'noise norm', 1],
   ['steps', 'fisher_trace', 'trace of the Fisher matrix', 1],
   ['steps', 'noise_scale', 'noise scale', 1],
   ['steps', 'temperature', 'temperature', 1],
-  ['steps', 'noise_temperature', 'temperature of the noise', 1],
+  ['steps', 'noise_temperature', 'noise temperature', 1],
   ['epochs', 'images_per_s', 'images/s', 1],
   ['epochs', 'seconds', 'seconds since the start', 1],
 ];
 
-/** Known ones with a number somewhere, then columns this page has no words for. */
+/** The known quantities that have a number, then columns without a label of their own. */
 function quantities_of(runs) {
   const there = (kind, column) => runs.some((run) => (run[kind][column] || []).some(Number.isFinite));
   const found = kQuantities.filter(([kind, column]) => there(kind, column));
@@ -41,7 +41,7 @@ function quantities_of(runs) {
   return found.map(([kind, column, label, factor]) => ({ kind, column, label, factor }));
 }
 
-/** Train accuracy, epoch by epoch: measured after the epoch where the run did that, else averaged during it. */
+/** Train accuracy, epoch by epoch: measured after the epoch if the run did so, otherwise averaged during it. */
 function train_accuracy(run) {
   return run.epochs.train_eval_accuracy || run.epochs.train_accuracy || [];
 }
@@ -71,7 +71,7 @@ function median(values) {
   return (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2;
 }
 
-/** Epochs done after `step` steps: linear between the ends of epochs, also where the batch changes. */
+/** Epochs done after `step` steps: linear between the ends of epochs, even if the batch changes. */
 function epoch_of_step(run, step) {
   const ends = run.epochs.step || [], numbers = run.epochs.epoch || [];
   const found = ends.findIndex((end) => end >= step);
@@ -81,8 +81,8 @@ function epoch_of_step(run, step) {
   return e0 + ((step - s0) * (numbers[last] - e0)) / (ends[last] - s0);
 }
 
-/** {x, statistics} ascending in x. Where a run has a value that is not finite ("nan"), so is the mean: a gap in the
- * curve. A value that is absent (null) says nothing. */
+/** {x, statistics} ascending in x. If a run has a value that is not finite ("nan"), the curve has a gap there; missing
+ * values (null) are ignored. */
 function curve(runs, quantity, axis) {
   const points = new Map();
   for (const run of runs) {

@@ -24,7 +24,7 @@ struct FisherDiagonal {
 };
 
 /// The gradient and the diagonal of the empirical Fisher matrix of a network over a data set, exactly: per-example
-/// contributions with positions summed before squaring. Values of `model` are not changed, its mode is as before.
+/// contributions with positions summed before squaring. `model` keeps its values and its mode.
 FisherDiagonal fisher_diagonal(Model& model, const Loader& loader, const FisherOptions& options);
 
 }  // namespace covnoise

@@ -2,6 +2,7 @@
 #include "covnoise/analysis/measured.h"
 #include "covnoise/data/loader.h"
 #include "covnoise/nn/model_zoo.h"
+#include "covnoise/plot/figure.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -50,6 +51,7 @@ FrobeniusPoint frobenius_point(Model& model, const Loader& loader, const Frobeni
 std::string frobenius_table(const FrobeniusStudy& study);
 
 /// frobenius.csv, frobenius.json and the figure, in `folder`; returns the paths.
-std::vector<std::filesystem::path> save_study(const FrobeniusStudy& study, const std::filesystem::path& folder);
+std::vector<std::filesystem::path> save_study(const FrobeniusStudy& study, const std::filesystem::path& folder,
+                                              plot::Formats formats = plot::Formats::kSvgAndPng);
 
 }  // namespace covnoise

@@ -8,15 +8,15 @@
 
 namespace covnoise {
 
-/// Puts every batch normalisation into the convolution before it, for evaluation mode: the convolution's weight becomes
-/// W gamma / sqrt(var + eps), and of the normalisation a shift beta - mean gamma / sqrt(var + eps) is left. Predictions
-/// stay the same; scaling a normalised layer's weights no longer matters. Returns the parameters that are left, without
-/// the scales. An Error where a normalisation has no convolution of its width right before it in the order of
-/// registration.
+/// Folds every batch normalisation into the convolution before it, for evaluation mode: the convolution's weight
+/// becomes W gamma / sqrt(var + eps), and the normalisation keeps only the shift beta - mean gamma / sqrt(var + eps).
+/// Predictions stay the same; scaling a normalised layer's weights no longer matters. Returns the parameters that are
+/// left, without the scales. An Error if a normalisation has no convolution of its width right before it in the order
+/// of registration.
 std::vector<at::Tensor> fold_batch_norm(torch::nn::Module& module);
 
 /// The T that minimises the cross entropy of softmax(logits / T): Newton's method on 1 / T, in which it is convex.
-/// Between 1e-3 and 1e3: where the logits are always right, or say nothing, there is no minimum.
+/// Limited to 1e-3..1e3: if the logits are always right, or carry no information, there is no minimum.
 double calibrated_temperature(const at::Tensor& logits, const at::Tensor& labels);
 
 /// Products with the Hessian of the mean loss over a set of examples. The graphs of the first derivatives are kept as

@@ -12,14 +12,14 @@ namespace covnoise {
 
 /// The largest eigenvalues of the Hessian of the loss, section 5.3 and figure 5b of the paper: batch normalisation is
 /// folded into the weights and the logits are divided by a temperature calibrated on the test set, so that rescalings
-/// which leave the predictions alone leave the eigenvalues alone.
+/// that do not change the predictions do not change the eigenvalues.
 struct HessianOptions {
   std::string split = "train";  ///< whose loss: train or test
-  std::int64_t examples = -1;   ///< the first N; 0: all; -1: 2000, or all where there are fewer
-  LanczosOptions lanczos;       ///< how many, how well
+  std::int64_t examples = -1;   ///< the first N; 0: all; -1: 2000, or all if there are fewer
+  LanczosOptions lanczos;       ///< number of eigenvalues, tolerance, iterations
   std::int64_t density = 0;     ///< random starts of the spectral density; 0: none
   std::int64_t density_steps = 40;
-  double memory = 0;  ///< GiB for graphs that are kept between products; 0: half of what is free
+  double memory = 0;  ///< GiB for graphs kept between products; 0: half of the free memory
 };
 
 struct HessianResult {
@@ -28,12 +28,12 @@ struct HessianResult {
   std::int64_t step = 0, examples = 0, parameters = 0;
   double temperature = 1;
   Eigenvalues eigenvalues;
-  Spectrum spectrum;  ///< empty where it was not asked for
+  Spectrum spectrum;  ///< empty unless requested
 };
 
 struct HessianStudy {
   HessianOptions options;
-  std::vector<HessianResult> results;  ///< one for each run
+  std::vector<HessianResult> results;  ///< one per run
 };
 
 /// Changes the network of `trained` (folds it). `say` gets a short text after every iteration.

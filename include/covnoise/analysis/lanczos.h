@@ -7,7 +7,7 @@
 
 namespace covnoise {
 
-/// A symmetric matrix that is known by its products alone.
+/// A symmetric matrix that is known only through its products with vectors.
 struct SymmetricOperator {
   std::function<at::Tensor(const at::Tensor&)> product;
   std::int64_t dimension = 0;
@@ -27,7 +27,7 @@ struct Eigenvalues {
   std::vector<double> residuals;  ///< |Hv - lambda v| / max |lambda|, computed with H itself, not estimated
   bool converged = false;         ///< whether all of them are within the tolerance
   std::vector<double> history;    ///< the largest after each iteration
-  std::vector<double> estimates;  ///< and the estimate of its residual
+  std::vector<double> estimates;  ///< estimated residual of the largest after each iteration
 };
 
 /// Lanczos's method with full reorthogonalisation.

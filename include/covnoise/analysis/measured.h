@@ -14,7 +14,7 @@ Measured mean_of(const std::vector<double>& values);
 /// a / b for independent a and b, errors to first order.
 Measured ratio(const Measured& a, const Measured& b);
 
-/// The square root, its error to first order; NaN where the value is negative.
+/// The square root, its error to first order; NaN if the value is negative.
 Measured root(const Measured& a);
 
 }  // namespace covnoise

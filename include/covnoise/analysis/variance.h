@@ -2,6 +2,7 @@
 #include "covnoise/analysis/measured.h"
 #include "covnoise/data/loader.h"
 #include "covnoise/nn/model_zoo.h"
+#include "covnoise/plot/figure.h"
 #include "covnoise/train/config.h"
 
 #include <cstdint>
@@ -26,9 +27,9 @@ struct LayerVariance {
   std::string layer;  ///< the last one is "all"
   std::int64_t parameters = 0;
   Measured variance;     ///< of the direction, mean over the layer's parameters
-  Measured over_sb;      ///< that over the small batch's
-  Measured covariance;   ///< the regime's estimate of C, mean over the layer's diagonal; NaN where there is none
-  Measured over_actual;  ///< that over the small batch's variance times M_S: 1 where the estimate is right
+  Measured over_sb;      ///< ratio to the small batch's variance
+  Measured covariance;   ///< the regime's estimate of C, mean over the layer's diagonal; NaN if it has none
+  Measured over_actual;  ///< ratio to M_S times the small batch's variance: 1 if the estimate is right
 };
 
 struct RegimeVariance {
@@ -57,6 +58,7 @@ VarianceStudy study_variance(const Config& run, Model& model, const Loader& load
 std::string variance_table(const VarianceStudy& study);
 
 /// variance.csv, variance.json and the figure, in `folder`; returns the paths.
-std::vector<std::filesystem::path> save_study(const VarianceStudy& study, const std::filesystem::path& folder);
+std::vector<std::filesystem::path> save_study(const VarianceStudy& study, const std::filesystem::path& folder,
+                                              plot::Formats formats = plot::Formats::kSvgAndPng);
 
 }  // namespace covnoise

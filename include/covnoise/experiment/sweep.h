@@ -14,11 +14,32 @@ struct SweepOptions {
   std::optional<std::filesystem::path> recipe;
   std::vector<std::string> set;   ///< "key=value", for all runs
   std::vector<std::string> vary;  ///< "key=v1,v2,v3"; for a random search also "key=log:from:to" and "key=lin:from:to"
-  /// Each "key=v1,v2 key=v1": a search over several grids, worked off one after the other, `vary` with each of them.
+  /// Each "key=v1,v2 key=v1": a search over several grids, one after the other, each combined with `vary`.
   std::vector<std::string> grids;
-  std::int64_t random = 0;  ///< so many random choices instead of the whole grid (the seed's values: all of them)
-  std::uint64_t seed = 0;   ///< of the random choices
+  std::vector<std::string> only;  ///< "key=v1,v2": keeps only the points with one of these values
+  std::int64_t random = 0;        ///< this many random choices instead of the whole grid (with every value of the seed)
+  std::uint64_t seed = 0;         ///< of the random choices
 };
+
+/// A sweep as a TOML file:
+///
+///     recipe = "cifar10.toml"         # relative to this file
+///     out = "runs/search"             # default of --out
+///     table = "results/search.csv"    # default of --table
+///     [set]                           # for all runs
+///     data.holdout = 5000
+///     [vary]                          # varied in every grid
+///     seed = [0, 1]
+///     [[grid]]                        # an array lists the values to try, anything else is the only value
+///     regime = ["lb", "lb-diag"]
+///     train = {lr = [0.8, 1.6], weight_decay = 5e-4}
+struct SweepFile {
+  SweepOptions options;              ///< recipe, set, vary and grids
+  std::filesystem::path out, table;  ///< empty: not given
+};
+
+/// Nothing if the file has none of these keys: it is a recipe.
+std::optional<SweepFile> read_sweep_file(const std::filesystem::path& path);
 
 /// One setting of the keys that vary, without the seed.
 struct SweepPoint {

@@ -6,48 +6,70 @@
 #include <variant>
 #include <vector>
 
-/// Figures as plain data: say what is to be seen, then save it. Drawn as SVG (text stays text) and as PNG.
+/// Figures as plain data, drawn as SVG (text remains text) and as PNG.
 namespace covnoise::plot {
 
 enum class Scale { kLinear, kLog };
 
 struct Axis {
-  std::string label = {};                    ///< with its unit in brackets, where it has one
-  Scale scale = Scale::kLinear;              ///< a logarithmic axis leaves out what is not positive
-  std::optional<double> min = {}, max = {};  ///< default: what the data need, and a margin
-  std::vector<std::string> categories = {};  ///< names at 0, 1, 2, ... instead of numbers: the x axis of bars
+  std::string label = {};                    ///< with its unit, if any, in brackets
+  Scale scale = Scale::kLinear;              ///< a logarithmic axis omits values that are not positive
+  std::optional<double> min = {}, max = {};  ///< default: the range of the data and a margin
+  /// Names at 0, 1, 2, ... instead of numbers, from left to right or from top to bottom.
+  std::vector<std::string> categories = {};
 };
 
-enum class Dash { kAuto, kSolid, kDashed, kDotted, kDashDotted };  ///< kAuto: one for each colour
-enum class Marker { kAuto, kNone, kCircle, kSquare, kTriangle, kDiamond, kCross };
+enum class Dash { kAuto, kSolid, kDashed, kDotted, kDashDotted };  ///< kAuto: by colour
+enum class Marker {
+  kAuto,  ///< none on lines; on points by colour, a different one for each
+  kNone,
+  kCircle,
+  kSquare,
+  kTriangle,
+  kDiamond,
+  kCross,
+  kTriangleDown,
+  kPlus,
+  kStar
+};
 
-/// How a series looks. Colours are indices of a palette that colour-blind people can tell apart.
+/// The look of a series. Colours are indices of a palette that colour-blind people can tell apart.
 struct Style {
-  int color = -1;  ///< 0 to kColors - 1; -1: the panel's next one, kGray: grey
+  int color = -1;  ///< 0 to kColors - 1, or kGray; -1: the panel's next unused colour
   double width = 1.8;
   Dash dash = Dash::kAuto;
-  Marker marker = Marker::kAuto;  ///< kAuto: none on lines, one for each colour on points
-  double size = 3.2;              ///< radius of a marker
+  Marker marker = Marker::kAuto;
+  double size = 3.2;  ///< radius of a marker
   double opacity = 1;
+  bool hollow = false;  ///< markers are outlines
 };
 constexpr int kColors = 7;
 constexpr int kGray = 7;
 
-/// y over x; a value that is not finite interrupts it. `low` and `high`, where given, shade a band.
+/// y over x, interrupted at values that are not finite. `low` and `high`, if given, are the limits of a shaded band.
 struct Line {
-  std::string name = {};  ///< in the legend; empty: not there. So for every kind of series.
+  std::string name = {};  ///< in the legend; empty: no entry. The same for every kind of series.
   std::vector<double> x = {}, y = {}, low = {}, high = {};
   Style style = {};
 };
 
-/// Single points or a cloud; `error`, where given, is half the height of an error bar.
+/// Single points or a cloud; `error`, if given and not NaN, is half the height of an error bar. A bar that leaves the
+/// panel ends in an arrow.
 struct Points {
   std::string name = {};
   std::vector<double> x = {}, y = {}, error = {};
   Style style = {};
 };
 
-/// One bar for each category; several Bars of a panel stand side by side.
+/// Estimates x at the heights y with horizontal intervals from `low` to `high`, as in a forest plot; NaN: no interval.
+/// An interval that leaves the panel ends in an arrow.
+struct Intervals {
+  std::string name = {};
+  std::vector<double> x = {}, y = {}, low = {}, high = {};
+  Style style = {};
+};
+
+/// One bar per category; several Bars of a panel are drawn side by side.
 struct Bars {
   std::string name = {};
   std::vector<double> values = {}, error = {};  ///< `error`: half the height of an error bar
@@ -55,7 +77,7 @@ struct Bars {
   Style style = {};
 };
 
-/// Lines of equal height of a function on a grid, the bands between them tinted where `filled`.
+/// Contour lines of a function on a grid; if `filled`, the bands between them are tinted.
 struct Contours {
   std::vector<double> x, y;    ///< ascending
   std::vector<double> values;  ///< [y, x]: value at (x[i], y[j]) is values[j * x.size() + i]
@@ -63,7 +85,7 @@ struct Contours {
   bool filled = true;
 };
 
-/// Where a Gaussian is `radius` standard deviations away from its mean.
+/// The points `radius` standard deviations away from the mean of a Gaussian.
 struct Ellipse {
   std::string name = {};
   std::array<double, 2> center{};
@@ -79,20 +101,20 @@ struct Rule {
   Style style = {};
 };
 
-/// A few words beside a point.
+/// A short text beside a point.
 struct Note {
   double x = 0, y = 0;
   std::string text = {};
 };
 
-using Layer = std::variant<Contours, Bars, Line, Points, Ellipse, Rule, Note>;
+using Layer = std::variant<Contours, Bars, Line, Points, Intervals, Ellipse, Rule, Note>;
 
-/// Layers are drawn in their order. The legend stands above the plot and never covers it.
+/// Layers are drawn in order. The legend is above the plot and never covers it.
 struct Panel {
   std::string title = {};
   Axis x = {}, y = {};
   std::vector<Layer> layers = {};
-  bool equal_scales = false;  ///< one unit is as long on x as on y
+  bool equal_scales = false;  ///< one unit has the same length on both axes
 };
 
 struct Figure {
@@ -105,12 +127,15 @@ struct Figure {
 
 std::string to_svg(const Figure& figure);
 
-/// Whether this build can draw PNG (it has cairo).
+/// Whether covnoise was built with cairo, which draws PNG.
 bool png_available();
-/// The bytes of a PNG, `scale` pixels a unit; an Error where png_available() is false.
+/// The bytes of a PNG with `scale` pixels per unit; an Error if png_available() is false.
 std::string to_png(const Figure& figure, double scale = 2);
 
-/// Writes `stem`.svg and, where available, `stem`.png; returns the paths written.
-std::vector<std::filesystem::path> save_figure(const Figure& figure, const std::filesystem::path& stem);
+enum class Formats { kSvg, kSvgAndPng };  ///< PNG only if png_available()
+
+/// Writes `stem`.svg and, if requested and available, `stem`.png; returns the paths written.
+std::vector<std::filesystem::path> save_figure(const Figure& figure, const std::filesystem::path& stem,
+                                               Formats formats = Formats::kSvgAndPng);
 
 }  // namespace covnoise::plot

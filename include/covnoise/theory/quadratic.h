@@ -14,7 +14,7 @@ namespace covnoise::theory {
 struct Quadratic {
   at::Tensor matrix;        ///< A [d, d]
   at::Tensor eigenvalues;   ///< [d], ascending
-  at::Tensor eigenvectors;  ///< [d, d], one a column
+  at::Tensor eigenvectors;  ///< [d, d], one per column
 
   std::int64_t dimension() const { return matrix.size(0); }
   double lambda_min() const;
@@ -22,11 +22,11 @@ struct Quadratic {
   at::Tensor losses(const at::Tensor& theta) const;  ///< of each column of theta [d, n]: [n]
 };
 
-/// An Error where the matrix is not square, not symmetric or not positive definite; `name` says which one.
+/// An Error if the matrix is not square, not symmetric or not positive definite; `name` identifies it in the message.
 Quadratic make_quadratic(const at::Tensor& matrix, const std::string& name = "A");
 
-/// C [d, d] by name: none 0, isotropic sqrt(Tr A / d) I, full sqrt(A), diagonal sqrt(diag A) (all but the first of
-/// equal trace Tr C C^T = Tr A); any other name is a file.
+/// C [d, d] by name: none 0, isotropic sqrt(Tr A / d) I, full sqrt(A), diagonal sqrt(diag A) (all except the first
+/// have the trace Tr C C^T = Tr A); any other name is a file.
 at::Tensor noise_factor(const std::string& name, const Quadratic& quadratic);
 const std::vector<std::string>& noise_names();
 
@@ -56,7 +56,7 @@ TheoremBound theorem_bound(const Quadratic& quadratic, const at::Tensor& factor,
                            double initial_loss);
 
 /// The exact mean loss. The second moments S = E theta theta^T obey S <- (I - a A) S (I - a A) + a^2 C C^T; the loss
-/// 1/2 Tr(A S) needs only the diagonal of S in the eigenbasis of A, where each entry goes its own way:
+/// 1/2 Tr(A S) needs only the diagonal of S in the eigenbasis of A, where the entries are independent:
 /// s_i <- (1 - a lambda_i)^2 s_i + a^2 c_i, c = diag(Q^T C C^T Q).
 class SecondMoments {
  public:
@@ -81,16 +81,16 @@ std::vector<std::optional<std::int64_t>> steps_to_reach(const std::vector<double
 double noise_curvature(const Quadratic& quadratic, const at::Tensor& factor);
 /// Rise of the mean loss in one step from the minimum: a^2 / 2 Tr(C^T A C).
 double one_step_rise(const Quadratic& quadratic, const at::Tensor& factor, double alpha);
-/// Mean loss that constant steps settle at: 1/2 sum_i a c_i / (2 - a lambda_i); infinite where a >= 2 / lambda_max.
+/// Stationary mean loss of constant steps: 1/2 sum_i a c_i / (2 - a lambda_i); infinite if a >= 2 / lambda_max.
 double stationary_loss(const Quadratic& quadratic, const at::Tensor& factor, double alpha);
 /// Limit of k E L(theta_k) for the theorem's steps: (2 / lambda_min^2) sum_i lambda_i c_i / (4 lambda_i / lambda_min -
-/// 1), which is Tr(C C^T) / (2 lambda_min) but for the directions of smallest curvature.
+/// 1), which is Tr(C C^T) / (2 lambda_min) except for the directions of smallest curvature.
 double asymptotic_constant(const Quadratic& quadratic, const at::Tensor& factor);
 
 struct SimulationOptions {
   std::int64_t trajectories = 4096;
   std::uint64_t seed = 1;
-  std::vector<std::int64_t> record;  ///< ascending numbers of steps after which the loss is taken; the last one ends it
+  std::vector<std::int64_t> record;    ///< steps after which the loss is recorded, ascending; the last one ends the run
   at::ScalarType dtype = at::kDouble;  ///< of the products
 };
 

@@ -37,7 +37,7 @@ struct QuadraticResult {
   std::vector<std::optional<std::int64_t>> reached;  ///< steps to each error of the study
 };
 
-/// sqrt(A) over sqrt(diag A): what table 1 says, and what happens.
+/// Ratio of sqrt(A) to sqrt(diag A): as table 1 states it and as measured.
 struct FullOverDiagonal {
   double frobenius = 0;                      ///< |A|_F^2 / |diag A|_F^2
   double one_step = 0, one_step_error = 0;   ///< measured rise of the loss in one step from the minimum, and its error
@@ -46,7 +46,7 @@ struct FullOverDiagonal {
   std::vector<double> alpha, stationary;     ///< stationary loss over constant steps, alpha in units of 1/lambda_max
 };
 
-/// Figure 4: two dimensions, rate 0.1, 500 steps.
+/// Figure 4: two dimensions, learning rate 0.1, 500 steps.
 struct PlaneStudy {
   Quadratic quadratic;
   at::Tensor theta_0;
@@ -68,7 +68,7 @@ struct QuadraticStudy {
   std::vector<double> errors;
   std::vector<QuadraticResult> results;
   FullOverDiagonal ratio;
-  PlaneStudy plane;  ///< of A itself where it has two dimensions
+  PlaneStudy plane;  ///< of A itself if it has two dimensions
 };
 
 QuadraticStudy study_quadratic(const QuadraticOptions& options);

@@ -1,4 +1,6 @@
 #pragma once
+#include "covnoise/plot/figure.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <array>
@@ -20,7 +22,7 @@ struct Regression {
   at::Tensor minimum() const;                                   ///< [d]
 };
 
-/// Where one step leads: points, and the mean and covariance they should have.
+/// The result of one step: points, and their exact mean and covariance.
 struct Cloud {
   std::string name;
   at::Tensor points;      ///< [n, d]
@@ -52,6 +54,7 @@ double mean_loss(const RegressionStudy& study, const Cloud& cloud);
 
 std::string regression_table(const RegressionStudy& study);
 /// Numbers (CSV, JSON) and figure (SVG, PNG) into `folder`; returns the paths.
-std::vector<std::filesystem::path> save_study(const RegressionStudy& study, const std::filesystem::path& folder);
+std::vector<std::filesystem::path> save_study(const RegressionStudy& study, const std::filesystem::path& folder,
+                                              plot::Formats formats = plot::Formats::kSvgAndPng);
 
 }  // namespace covnoise::theory

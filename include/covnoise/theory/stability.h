@@ -50,7 +50,7 @@ struct Hellinger {
 Hellinger hellinger(const Gaussian& a, const Gaussian& b);
 
 /// A of the data set X [N, d], and of the N R data sets in which one example is replaced by one of `replacements` [R,
-/// d]: [N R, d, d], the example's number running slower.
+/// d]: [N R, d, d], the replacement varying fastest.
 at::Tensor second_moment(const at::Tensor& X);
 at::Tensor swapped_second_moments(const at::Tensor& X, const at::Tensor& replacements);
 
@@ -67,7 +67,7 @@ struct ProcessOptions {
 
 /// Sample mean and covariance of simulated processes theta <- theta - dt A theta + sqrt(alpha dt) C xi at `times`
 /// (ascending). A, C: [d, d]. The same seed drives every process by the same xi, so that differences between two
-/// processes are seen far more sharply than either of them.
+/// processes have far smaller errors than either of them.
 std::vector<Gaussian> simulate_process(const at::Tensor& A, const at::Tensor& C, const at::Tensor& theta_0,
                                        const std::vector<double>& times, const ProcessOptions& options);
 

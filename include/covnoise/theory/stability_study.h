@@ -8,16 +8,16 @@
 namespace covnoise::theory {
 
 struct StabilityOptions {
-  std::string data;             ///< file with X, one example a row; empty: Gaussian examples
+  std::string data;             ///< file with X, one example per row; empty: Gaussian examples
   std::int64_t examples = 100;  ///< N of Gaussian examples
   std::int64_t dimension = 4;
   double condition = 20;           ///< of their covariance, eigenvalues 1/condition to 1
-  std::int64_t replacements = 10;  ///< new examples that take, one at a time, the place of each old one
+  std::int64_t replacements = 10;  ///< new examples, each of which replaces each old one in turn
   double alpha = 0.1;
   double start = 1;         ///< length of theta(0), a random direction
   double last_time = 1000;  ///< of the curves
   double simulate_until = 40;
-  ProcessOptions process;  ///< alpha and seed are taken from here above and below
+  ProcessOptions process;  ///< its alpha and seed are overwritten by those of this struct
   std::vector<double> lambdas{1, 0.3, 0.1, 0.03};
   std::uint64_t seed = 1;
 };

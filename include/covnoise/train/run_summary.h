@@ -2,15 +2,16 @@
 #include "covnoise/train/config.h"
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace covnoise {
 
-/// What a folder of a run tells at a glance.
+/// What a run tells at a glance.
 struct RunSummary {
-  std::filesystem::path path;
+  std::filesystem::path path;  ///< its folder, or FILE#NAME if only a record is available
   Config config;
   std::int64_t epoch = 0, step = 0;                                   ///< epochs done, and the steps of them
   std::optional<double> test_accuracy, train_accuracy, val_accuracy;  ///< of the last epoch done, in 0..1
@@ -21,10 +22,12 @@ struct RunSummary {
 
 RunSummary summarize_run(const std::filesystem::path& path);
 
-/// The runs at or below `root`, sorted by path. Folders that are not runs are passed over.
-std::vector<RunSummary> find_runs(const std::filesystem::path& root);
+/// The runs at or below `root`, sorted by path: folders of runs, and records of runs without a folder. `warn`
+/// is called for each one that cannot be read.
+std::vector<RunSummary> find_runs(const std::filesystem::path& root,
+                                  const std::function<void(const std::string&)>& warn);
 
-/// A table for people: one row a run.
+/// A table for people: one row per run.
 std::string runs_table(const std::vector<RunSummary>& runs);
 
 }  // namespace covnoise

@@ -15,7 +15,4 @@ struct Image {
 /// others to three. Transparent pixels lie on black.
 Image read_image(const std::filesystem::path& path);
 
-/// Writes a PNG, first beside `path`, then in its place.
-void write_png(const std::filesystem::path& path, const Image& image);
-
 }  // namespace covnoise

@@ -1,6 +1,9 @@
 #include "experiment/paper/cells.h"
 
 #include "covnoise/train/defaults.h"
+#include "covnoise/train/internal/run_folder.h"
+#include "covnoise/train/internal/run_records.h"
+#include "covnoise/train/internal/software.h"
 #include "experiment/paper/recipes.h"
 
 #include <fmt/format.h>
@@ -8,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <set>
 
 namespace covnoise::paper {
@@ -15,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Fewer epochs and examples, whole large batches of them.
+/// Reduces epochs and examples, to a whole number of large batches.
 void shrink(Config& config, double scale) {
   std::int64_t largest = config.train.batch;
   for (const auto& change : config.train.batch_schedule) largest = std::max(largest, change.batch);
@@ -28,19 +32,69 @@ void shrink(Config& config, double scale) {
   config.data.test_limit = scaled(config.data.test_limit, 1);
 }
 
-/// Seeds of a regime's runs that have a folder.
-std::set<std::uint64_t> seeds_there(const fs::path& row_folder, const std::string& regime) {
-  std::set<std::uint64_t> seeds;
+/// Names of the folders in a row's folder.
+std::set<std::string> names_in(const fs::path& row_folder) {
+  std::set<std::string> names;
   std::error_code none;
   for (fs::directory_iterator entry(row_folder, none), end; entry != end; entry.increment(none)) {
-    const std::string name = entry->path().filename().string();
+    names.insert(entry->path().filename().string());
+  }
+  return names;
+}
+
+/// Seeds of a regime's runs among these names, <regime>-s<seed>.
+std::set<std::uint64_t> seeds_of(const std::set<std::string>& names, const std::string& regime) {
+  std::set<std::uint64_t> seeds;
+  const std::string prefix = regime + "-s";
+  for (const auto& name : names) {
     unsigned long long seed = 0;
-    const std::string prefix = regime + "-s";
     if (name.rfind(prefix, 0) != 0 || std::sscanf(name.c_str() + prefix.size(), "%llu", &seed) != 1) continue;
     if (name == prefix + std::to_string(seed)) seeds.insert(seed);
   }
   return seeds;
 }
+
+fs::path record_folder(const Options& options) { return options.runner.out / "results" / "runs"; }
+
+fs::path record_file(const Row& row, const Options& options) {
+  return record_folder(options) / (row.recipe + kRecordFileEnding);
+}
+
+/// The records of a row by name: those of its file, and folders, the form of version 0.1, if the file does not have
+/// them.
+std::map<std::string, StoredRun> records_of(const Row& row, const Options& options) {
+  std::map<std::string, StoredRun> records;
+  for (auto& record : read_records(record_file(row, options))) records.emplace(record.name(), std::move(record));
+  const fs::path folder = record_folder(options) / row.recipe;
+  for (const auto& name : names_in(folder)) {
+    if (fs::exists(RunFolder{folder / name}.config())) records.emplace(name, StoredRun(folder / name));
+  }
+  return records;
+}
+
+/// What is available of the runs of one row.
+class RowRuns {
+ public:
+  RowRuns(const Row& row, const Options& options)
+      : options_(options),
+        names_(names_in(options.runner.out / "runs" / row.recipe)),
+        records_(records_of(row, options)) {
+    for (const auto& [name, record] : records_) names_.insert(name);
+  }
+
+  const std::set<std::string>& names() const { return names_; }
+
+  Trained find(const RunSpec& spec) const {
+    auto run = look_up(spec, options_.runner.out);
+    const auto record = records_.find(fs::path(spec.name).filename().string());
+    return run.state == RunState::kMissing && record != records_.end() ? from_record(spec, record->second) : run;
+  }
+
+ private:
+  const Options& options_;
+  std::set<std::string> names_;
+  std::map<std::string, StoredRun> records_;
+};
 
 }  // namespace
 
@@ -57,26 +111,30 @@ RunSpec spec_of(const Row& row, const std::string& regime, std::uint64_t seed, c
 
 std::vector<Cell> read_cells(const Item& item, const Options& options) {
   const auto& asked = options.seeds.empty() ? item.effort.seeds : options.seeds;
-  const fs::path runs = options.runner.out / "runs", records = options.runner.out / "results" / "runs";
-  const auto find = [&](const RunSpec& spec) {
-    auto run = look_into(runs / spec.name, spec);
-    if (run.state != RunState::kMissing) return run;
-    run = look_into(records / spec.name, spec);
-    run.records_only = true;
-    return run;
-  };
   std::vector<Cell> cells;
   for (const auto& row : item.rows) {
+    const RowRuns runs(row, options);
     for (const auto& regime : item.regimes_of(row)) {
-      auto seeds = seeds_there(runs / row.recipe, regime);
-      seeds.merge(seeds_there(records / row.recipe, regime));
+      auto seeds = seeds_of(runs.names(), regime);
       seeds.insert(asked.begin(), asked.end());
       Cell cell{row, regime, {}};
-      for (const auto seed : seeds) cell.runs.push_back(find(spec_of(row, regime, seed, options)));
+      for (const auto seed : seeds) cell.runs.push_back(runs.find(spec_of(row, regime, seed, options)));
       cells.push_back(std::move(cell));
     }
   }
   return cells;
+}
+
+void keep_records(const std::vector<Cell>& cells, const Options& options) {
+  std::map<fs::path, std::vector<Json>> records;  // by file
+  for (const auto& cell : cells) {
+    for (const auto& run : cell.runs) {
+      if (!run.there()) continue;
+      records[record_file(cell.row, options)].push_back(
+          run.stored->record({kSoftware, kEigenvalue, kGradientVariance, kFrobeniusNorms, kTrainingError}));
+    }
+  }
+  for (const auto& [file, of_row] : records) update_records(file, of_row);
 }
 
 std::vector<const Trained*> Cell::with_state(RunState state) const {

@@ -1,6 +1,4 @@
-#include "covnoise/core/internal/file.h"
 #include "covnoise/plot/internal/study_files.h"
-#include "covnoise/train/internal/metrics.h"
 #include "experiment/paper/result.h"
 
 #include <fmt/format.h>
@@ -12,12 +10,12 @@
 namespace covnoise::paper {
 namespace {
 
-constexpr std::int64_t kPoints = 50;  // of a curve
+constexpr std::int64_t kPoints = 50;  // per curve
 
-/// Training error over updates, each point the mean over the logged steps of its part of the curve; NaN without any.
+/// Training error over updates: each point is the mean over the logged steps in its part of the curve, NaN without any.
 std::vector<double> errors_of_steps(const Trained& run, std::int64_t updates) {
   std::vector<double> sums(kPoints), counts(kPoints);
-  for (const auto& record : read_metrics(run.folder)) {
+  for (const auto& record : run.stored->metrics()) {
     if (record.value("kind", "") != "step") continue;
     const auto step = record.value("step", std::int64_t{0});
     const auto accuracy = record.find("train_accuracy");
@@ -30,9 +28,9 @@ std::vector<double> errors_of_steps(const Trained& run, std::int64_t updates) {
   return sums;
 }
 
-/// Empty where there are none, or others than asked for.
-std::vector<double> kept_errors(const std::filesystem::path& path, std::int64_t updates) {
-  const auto json = kept_json(path);
+/// The curve kept with a record; empty if there is none of this length.
+std::vector<double> kept_errors(const Trained& run, std::int64_t updates) {
+  const auto json = run.stored->document(kTrainingError);
   if (json.value("updates", Json()) != updates) return {};
   std::vector<double> errors;
   for (const auto& error : json.value("errors", Json::array())) {
@@ -41,17 +39,16 @@ std::vector<double> kept_errors(const std::filesystem::path& path, std::int64_t 
   return errors.size() == static_cast<std::size_t>(kPoints) ? errors : std::vector<double>{};
 }
 
-/// The curve of a run, from its steps or from what is kept of them; empty where neither is there.
+/// The curve of a run, from its steps or from its record; empty if neither is available.
 std::vector<double> error_curve(const Trained& run, std::int64_t updates) {
   if (!run.there()) return {};
-  const auto path = run.folder / kErrorFile;
-  if (run.records_only) return kept_errors(path, updates);
+  if (run.records_only) return kept_errors(run, updates);
   auto errors = errors_of_steps(run, updates);
-  write_file_synced(path, Json{{"updates", updates}, {"errors", errors}}.dump() + "\n");
+  keep_document(run, kTrainingError, {{"updates", updates}, {"errors", errors}});
   return errors;
 }
 
-/// The curves of one regime, of all seeds that have begun.
+/// The curves of one regime, of all seeds that have started.
 struct Curve {
   std::string regime;
   std::vector<std::vector<double>> errors;  ///< of each seed
@@ -59,7 +56,7 @@ struct Curve {
 
   std::size_t seeds() const { return errors.size(); }
 
-  /// Over the seeds, of the mean of each one's points from `begin` to before `end`, as far as it has them.
+  /// Over the seeds: the mean of each seed's points in [begin, end), as far as it has them.
   MeanStd around(std::size_t begin, std::size_t end) const {
     std::vector<double> means;
     for (const auto& error : errors) {
@@ -81,12 +78,12 @@ Curve curve_of(const Cell& cell, std::int64_t updates) {
   return curve;
 }
 
-/// The update in the middle of a point's part.
+/// The update in the middle of a point's interval.
 double middle(std::size_t point, std::int64_t updates) {
   return (static_cast<double>(point) + 0.5) * static_cast<double>(updates) / static_cast<double>(kPoints);
 }
 
-/// The length of the curves. A scale shortens the training twice: fewer epochs of fewer steps.
+/// The length of the curves in updates. A scale shortens the training twice: fewer epochs, and fewer steps per epoch.
 std::int64_t length(const Context& context) {
   const double scale = context.options.scale;
   return std::max<std::int64_t>(8, std::llround(static_cast<double>(context.item.effort.updates) * scale * scale));
@@ -96,8 +93,9 @@ plot::Figure curve_figure(const Context& context, const std::vector<Curve>& curv
   plot::Figure figure;
   figure.title = fmt::format("{}, {}", context.item.title, context.item.rows.front().network);
   figure.subtitle = fmt::format(
-      "One constant rate for all, noise never stopped. Error on the training batches, each point the mean over {} "
-      "updates.",
+      "One constant learning rate for all regimes, noise never stopped. Error on the training batches; each point is "
+      "the "
+      "mean over {} updates.",
       std::max<std::int64_t>(1, length(context) / kPoints));
   figure.panel_width = 640;
   figure.panel_height = 340;
@@ -122,7 +120,7 @@ plot::Figure curve_figure(const Context& context, const std::vector<Curve>& curv
   return figure;
 }
 
-/// Errors around some updates: the mean over the two points of the curve that end there.
+/// Errors at some updates: the mean over the two points of the curve before each.
 Table error_table(const Context& context, const std::vector<Curve>& curves) {
   Table table{"", {"regime", "seeds"}, {}};
   const std::vector<double> parts = {0.125, 0.25, 0.5, 1};
@@ -150,11 +148,11 @@ Result make_fig3(const Context& context) {
   for (const auto& cell : context.cells) curves.push_back(curve_of(cell, updates));
   Result result;
   result.tables = {error_table(context, curves)};
-  result.notes = {
-      fmt::format("The rate is {:g} for all regimes, momentum {:g}; the paper does not name its own, and shows a chart "
-                  "without numbers.",
-                  context.cells.front().runs.front().spec.config.train.lr,
-                  context.cells.front().runs.front().spec.config.train.momentum)};
+  result.notes = {fmt::format(
+      "The learning rate is {:g} for all regimes, momentum {:g}; the paper does not state its own, and shows a chart "
+      "without numbers.",
+      context.cells.front().runs.front().spec.config.train.lr,
+      context.cells.front().runs.front().spec.config.train.momentum)};
   result.nothing = std::all_of(curves.begin(), curves.end(), [](const Curve& curve) { return curve.seeds() == 0; });
   if (result.nothing) return result;
   CsvTable csv({"regime", "update", "error", "deviation", "seeds"});
@@ -168,7 +166,7 @@ Result make_fig3(const Context& context) {
     }
     result.numbers["curves"].push_back({{"regime", curve.regime}, {"seeds", curve.seeds()}, {"error", points}});
   }
-  StudyFiles files(context.folder);
+  StudyFiles files(context.folder, plot::Formats::kSvg);
   files.add("fig3", csv);
   files.add("fig3", curve_figure(context, curves));
   adopt(result, context, files.paths());

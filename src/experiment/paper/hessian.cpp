@@ -16,7 +16,7 @@ namespace {
 struct Eigenvalue {
   double value = NAN, residual = NAN, temperature = NAN;
   bool converged = false;
-  std::string problem;  ///< why there is none
+  std::string problem;  ///< why there is no value
 
   bool there() const { return problem.empty(); }
 };
@@ -61,14 +61,14 @@ Eigenvalue computed(const Context& context, const Trained& run, const HessianOpt
           result.eigenvalues.converged, ""};
 }
 
-/// From the run's folder where it was computed before.
+/// From the run's documents if it was computed before.
 Eigenvalue eigenvalue_of(const Context& context, const Trained& run, ProgressBar& bar) {
   stop_if_asked(context.options);
   const auto options = hessian_options(context);
-  const auto path = run.folder / kEigenvalueFile;
-  if (const auto kept = kept_answer<Eigenvalue>(path, question(run, options))) return *kept;
+  if (const auto kept = kept_answer<Eigenvalue>(run, kEigenvalue, question(run, options))) return *kept;
+  require(run.whole(), "only its record is available, without the network");
   Eigenvalue e = computed(context, run, options, bar);
-  keep_answer(path, question(run, options), e);
+  keep_answer(run, kEigenvalue, question(run, options), e);
   return e;
 }
 
@@ -79,7 +79,7 @@ struct Group {
   std::string remark;
 };
 
-/// A problem of one run, such as a lost checkpoint, is said and does not end the others; an interruption does.
+/// A problem of one run, such as a lost checkpoint, is reported and does not stop the others; an interruption does.
 Eigenvalue attempted(const Context& context, const Trained& run, ProgressBar& bar) {
   try {
     return eigenvalue_of(context, run, bar);
@@ -109,7 +109,7 @@ Group group_of(const Context& context, const Cell& cell, CsvTable& csv, Progress
   return group;
 }
 
-/// A panel for each network of which there is something: their eigenvalues may differ by orders of magnitude.
+/// One panel per network that has values: eigenvalues of networks may differ by orders of magnitude.
 plot::Figure eigenvalue_figure(const Context& context, const std::vector<Group>& groups) {
   plot::Figure figure;
   figure.title = context.item.title;
@@ -167,8 +167,8 @@ Result make_fig5b(const Context& context) {
   }
   bar.clear();
   result.tables = {table};
-  result.notes = {"Mean +- standard deviation over the seeds that are there. The paper shows a chart without numbers."};
-  StudyFiles files(context.folder);
+  result.notes = {"Mean +- standard deviation over the available seeds. The paper shows a chart without numbers."};
+  StudyFiles files(context.folder, plot::Formats::kSvg);
   files.add("fig5b", csv);
   if (const auto figure = eigenvalue_figure(context, groups); !figure.panels.empty()) files.add("fig5b", figure);
   adopt(result, context, files.paths());

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace covnoise::paper {
@@ -16,17 +15,23 @@ struct Number {
   double accuracy;
 };
 
-/// One network and data set: a recipe, and the paper's numbers. A regime that has a number belongs to the row even
-/// where the item does not have it.
+/// One network and data set: a recipe, and the paper's numbers. A regime with a number belongs to the row even
+/// if the item does not list it.
 struct Row {
   std::string recipe;
-  std::string network;  ///< for people
+  std::string network;  ///< its name in tables
   std::vector<Number> numbers = {};
 
-  double number(const std::string& regime) const;  ///< NaN where the paper has none
+  double number(const std::string& regime) const;  ///< NaN if the paper has none
 };
 
-/// How much work an item is.
+/// Test accuracy of the first regime less that of the second.
+struct Comparison {
+  std::string first, second;
+  bool drawn = false;  ///< in the forest plot, too
+};
+
+/// The size of an item's work.
 struct Effort {
   std::vector<std::uint64_t> seeds = {0, 1, 2};
   std::int64_t updates = 8000;                         ///< figure 3: length of the curves
@@ -38,26 +43,27 @@ struct Effort {
   std::int64_t trajectories = 4096;                    ///< table 1
 };
 
-/// A table or figure of the paper: data, and the one function that makes something of its runs.
+/// A table or figure of the paper: data, and the function that makes it from its runs.
 struct Item {
   std::string name, title;
-  std::string claim;  ///< what the paper says of it
+  std::string claim;  ///< the paper's statement
   Result (*make)(const Context&);
-  std::vector<std::string> regimes = {};                              ///< of every row
-  std::vector<std::pair<std::string, std::string>> comparisons = {};  ///< first less second, said for every row
+  std::vector<std::string> regimes = {};     ///< of every row
+  std::vector<Comparison> comparisons = {};  ///< of tables 2 and 3, for every row
   std::vector<Row> rows = {}, quick_rows = {};
   Effort effort = {}, quick_effort = {};
 
-  /// The rows' regimes in their order, with those of `row` alone at the end.
+  /// The item's regimes in order, then those that only `row` has.
   std::vector<std::string> regimes_of(const Row& row) const;
 };
 
 const std::vector<Item>& items();
 
-/// The item; where `quick`, its reduced version, as `rows` and `effort`. An unknown name is an Error that lists them.
+/// The item; if `quick`, `rows` and `effort` are those of its reduced version. An unknown name is an Error that lists
+/// the known ones.
 Item find_item(const std::string& name, bool quick);
 
-// Each trains nothing: it reads the runs of its item, and writes tables and figures.
+// None of these trains: each reads the runs of its item and writes tables and figures.
 Result make_table1(const Context&);
 Result make_accuracies(const Context&);  ///< tables 2 and 3
 Result make_fig1(const Context&);

@@ -17,19 +17,19 @@
 namespace covnoise::paper {
 namespace {
 
-/// The run that a figure shows, null where there is none, and what was found in its networks so far.
+/// The run that a figure shows (null if there is none), and what was measured on its networks so far.
 template <typename Study>
 struct Shown {
   const Trained* run = nullptr;
   std::optional<Study> kept;
 };
 
-/// The first run that has its networks, or else what was found in them.
+/// The first run that has its networks, or a record with the measurement.
 template <typename Study>
-Shown<Study> run_to_show(const Context& context, const char* file, const Json& question) {
+Shown<Study> run_to_show(const Context& context, const char* document, const Json& question) {
   for (const auto& run : context.cells.front().runs) {
     if (!run.there() || run.state == RunState::kDiverged) continue;
-    auto kept = kept_answer<Study>(run.folder / file, question);
+    auto kept = kept_answer<Study>(run, document, question);
     if (run.whole() || kept) return {&run, std::move(kept)};
   }
   return {};
@@ -51,7 +51,7 @@ std::string run_note(const Trained& run) {
   return fmt::format("From one run, {} ({}). The paper shows a chart without numbers.", run.spec.name, state_text(run));
 }
 
-/// The kept step next to that part of the whole training.
+/// The saved step closest to this fraction of the training.
 std::int64_t kept_step(const Trained& run, const Schedule& schedule, double part) {
   const auto steps = kept_steps(run.folder);
   const double wanted = part * static_cast<double>(schedule.total_steps());
@@ -62,7 +62,7 @@ std::int64_t kept_step(const Trained& run, const Schedule& schedule, double part
 
 std::string measured_text(const Measured& value) { return fmt::format("{:.3g} +- {:.2g}", value.value, value.error); }
 
-/// At least what the estimates need, where the options' scale asks for less.
+/// A multiple of `unit`, at least `least`, which the estimates need.
 std::int64_t scaled(std::int64_t count, double scale, std::int64_t unit, std::int64_t least) {
   return std::max(least, static_cast<std::int64_t>(static_cast<double>(count) * scale) / unit * unit);
 }
@@ -94,11 +94,11 @@ VarianceStudy variance_of(const Context& context, const Shown<VarianceStudy>& sh
   });
   bar.clear();
   study.step = trained.step;
-  keep_answer(run->folder / kVarianceFile, question(options), study);
+  keep_answer(*run, kGradientVariance, question(options), study);
   return study;
 }
 
-/// Point by point: what is there after an interruption is not computed again.
+/// Point by point: an interruption loses at most one.
 FrobeniusStudy frobenius_of(const Context& context, const Shown<FrobeniusStudy>& shown,
                             const FrobeniusOptions& options) {
   const auto& [run, kept] = shown;
@@ -124,7 +124,7 @@ FrobeniusStudy frobenius_of(const Context& context, const Shown<FrobeniusStudy>&
     load_step(*trained, run->folder, step);
     study.points.push_back(frobenius_point(*trained->model, split->train, options));
     study.points.back().step = step;
-    keep_answer(run->folder / kFrobeniusFile, question(options), study);
+    keep_answer(*run, kFrobeniusNorms, question(options), study);
     bar.update(static_cast<std::int64_t>(study.points.size()));
   }
   bar.clear();
@@ -143,11 +143,11 @@ Result make_fig2(const Context& context) {
     options.large_batch = 2 * effort.small_batch;
     options.regimes = {"lb", "lb-diag"};
   }
-  const auto shown = run_to_show<VarianceStudy>(context, kVarianceFile, question(options));
+  const auto shown = run_to_show<VarianceStudy>(context, kGradientVariance, question(options));
   if (shown.run == nullptr) return nothing_yet(context);
   const auto study = variance_of(context, shown, options);
   Result result;
-  Table table{"Mean over all parameters.", {"regime", "batch", "variance", "over that of sb"}, {}};
+  Table table{"Mean over all parameters.", {"regime", "batch", "variance", "ratio to sb"}, {}};
   for (const auto& regime : study.regimes) {
     const auto& all = regime.layers.back();
     table.rows.push_back(
@@ -157,7 +157,7 @@ Result make_fig2(const Context& context) {
   }
   result.tables = {table};
   result.notes = {run_note(*shown.run), fmt::format("The network after {} steps.", study.step)};
-  adopt(result, context, save_study(study, context.folder), {"variance"});
+  adopt(result, context, save_study(study, context.folder, plot::Formats::kSvg), {"variance"});
   return result;
 }
 
@@ -165,7 +165,7 @@ Result make_fig5a(const Context& context) {
   FrobeniusOptions options;
   options.examples = scaled(context.item.effort.examples, context.options.scale, 1, 32);
   options.batches = scaled(context.item.effort.batches, context.options.scale, 1, 2);
-  const auto shown = run_to_show<FrobeniusStudy>(context, kFrobeniusFile, question(options));
+  const auto shown = run_to_show<FrobeniusStudy>(context, kFrobeniusNorms, question(options));
   if (shown.run == nullptr) return nothing_yet(context);
   const auto study = frobenius_of(context, shown, options);
   Result result;
@@ -180,7 +180,7 @@ Result make_fig5a(const Context& context) {
   result.tables = {table};
   result.notes = {run_note(*shown.run),
                   fmt::format("{} batches of {} examples, running statistics.", options.batches, options.examples)};
-  adopt(result, context, save_study(study, context.folder), {"frobenius"});
+  adopt(result, context, save_study(study, context.folder, plot::Formats::kSvg), {"frobenius"});
   return result;
 }
 

@@ -2,11 +2,9 @@
 
 #include "covnoise/core/internal/did_you_mean.h"
 #include "covnoise/core/internal/file.h"
-#include "covnoise/train/internal/metrics.h"
-#include "covnoise/train/internal/run_folder.h"
+#include "covnoise/train/internal/software.h"
 #include "experiment/paper/result.h"
 #include "experiment/plan.h"
-#include "experiment/software.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether `name` is wanted; names that the item does not have are refused.
+/// Whether `name` is wanted; an empty list means all.
 bool chosen(const std::vector<std::string>& wanted, const std::string& name) {
   return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
 }
@@ -41,40 +39,27 @@ void check_choice(const Item& item, const Options& options) {
   refuse_unknown("regime", options.regimes, regimes);
 }
 
-/// Results of the other size would be replaced by these.
+/// Refuses to replace results of the other size (quick or full).
 void refuse_other_size(const fs::path& path, bool quick) {
   require(kept_json(path).value("quick", quick) == quick,
           fmt::format("{} holds results {} --quick; choose another --out", path.parent_path().string(),
                       quick ? "without" : "with"));
 }
 
-/// The part of a run that belongs into a repository: no weights, no single steps.
-void keep_run(const Trained& run, const fs::path& folder) {
-  if (!run.whole()) return;
-  create_folders(folder);
-  std::string lines;
-  for (const auto& record : read_metrics(run.folder)) {
-    if (record.at("kind") != "step") lines += record.dump() + "\n";
-  }
-  write_file_synced(RunFolder{folder}.metrics(), lines);
-  write_file_synced(RunFolder{folder}.config(), read_file(RunFolder{run.folder}.config()));
-  for (const char* file : {kSoftwareFile, kEigenvalueFile, kVarianceFile, kFrobeniusFile, kErrorFile})
-    if (fs::exists(run.folder / file)) write_file_synced(folder / file, read_file(run.folder / file));
-}
-
 Json run_json(const Trained& run) {
   Json json{{"name", run.spec.name}, {"state", state_text(run)}, {"epochs", run.summary.epoch}};
-  if (auto software = kept_json(run.folder / kSoftwareFile); !software.empty()) json["software"] = std::move(software);
+  if (!run.stored) return json;
+  if (auto software = run.stored->document(kSoftware); !software.empty()) json["software"] = std::move(software);
   return json;
 }
 
-/// Where the item was made, apart from its runs: the device of the runs looks into their networks, too.
+/// The device that computed the item: that of the runs if their networks were analyzed.
 std::string device_of_item(const Context& context) {
   const bool looked = context.options.train && !context.cells.empty();
   return looked ? context.cells.front().runs.front().spec.config.run.device : "cpu";
 }
 
-/// Of the runs: an item without any has none.
+/// The settings of the runs; none for an item without runs.
 std::vector<std::string> settings_of(const Context& context) {
   return context.item.rows.empty() ? std::vector<std::string>{} : context.options.set;
 }
@@ -99,7 +84,7 @@ Json item_json(const Context& context, const Result& result) {
   return json;
 }
 
-/// How many runs are not finished; empty where all are.
+/// Says how many runs are not finished; empty if all are.
 std::string incomplete_note(const Context& context) {
   std::size_t all = 0, finished = 0;
   for (const auto& cell : context.cells) {
@@ -133,7 +118,7 @@ std::vector<RunSpec> planned_runs(const std::string& name, const Options& option
   const Item item = find_item(name, options.quick);
   check_choice(item, options);
   std::vector<RunSpec> specs;
-  // Seed by seed: what is there after an interruption is whole tables of fewer seeds.
+  // Seed by seed: an interruption leaves complete tables of fewer seeds.
   for (const auto seed : options.seeds.empty() ? item.effort.seeds : options.seeds) {
     for (const auto& row : item.rows) {
       if (!chosen(options.rows, row.recipe)) continue;
@@ -148,7 +133,7 @@ std::vector<RunSpec> planned_runs(const std::string& name, const Options& option
 std::string plan_table(const std::string& name, const Options& options) {
   const Item item = find_item(name, options.quick);
   const auto specs = planned_runs(name, options);
-  if (specs.empty()) return fmt::format("{}: no training, computed at once\n", item.title);
+  if (specs.empty()) return fmt::format("{}: no training, computed directly\n", item.title);
   return fmt::format("{}: {}", item.title, plan_text(specs, options.runner.out));
 }
 
@@ -163,13 +148,11 @@ Outcome reproduce(const std::string& name, const Options& options) {
   const Context context{item, options, folder, read_cells(item, options)};
   Result result = item.make(context);
   if (result.nothing && fs::exists(path)) {
-    result.notes = {fmt::format("No run to make it from; {} stays as it is.", path.string())};
+    result.notes = {fmt::format("No available run has what it needs; {} stays as it is.", path.string())};
     return {result_text(item, result), {path}, failures};
   }
   add_notes(context, result);
-  for (const auto& cell : context.cells) {
-    for (const auto& run : cell.runs) keep_run(run, results / "runs" / run.spec.name);
-  }
+  keep_records(context.cells, options);
   write_file_synced(path, item_json(context, result).dump(2) + "\n");
   result.paths.insert(result.paths.begin(), path);
   return {result_text(item, result), result.paths, failures};

@@ -12,7 +12,7 @@ RecipeText find_recipe(const std::string& name, const std::filesystem::path& fol
   if (!folder.empty()) {
     const auto path = folder / (name + ".toml");
     require(std::filesystem::exists(path),
-            fmt::format("there is no {}; covnoise paper recipes DIR writes all recipes, to be changed", path.string()));
+            fmt::format("there is no {}; covnoise paper recipes DIR writes all recipes for editing", path.string()));
     return {path.string(), read_file(path)};
   }
   for (const auto& recipe : embedded_recipes()) {
@@ -26,7 +26,7 @@ std::vector<std::filesystem::path> write_recipes(const std::filesystem::path& fo
   std::vector<std::filesystem::path> paths;
   for (const auto& recipe : embedded_recipes()) {
     paths.push_back(folder / (std::string(recipe.name) + ".toml"));
-    require(!std::filesystem::exists(paths.back()), fmt::format("{} is there already", paths.back().string()));
+    require(!std::filesystem::exists(paths.back()), fmt::format("{} already exists", paths.back().string()));
     write_file_synced(paths.back(), recipe.text);
   }
   return paths;

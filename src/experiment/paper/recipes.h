@@ -14,10 +14,10 @@ struct EmbeddedRecipe {
 const std::vector<EmbeddedRecipe>& embedded_recipes();
 
 struct RecipeText {
-  std::string name, text;  ///< the file's name in errors
+  std::string name, text;  ///< the name is for errors
 };
 
-/// The recipe of that name: <folder>/<name>.toml, or where no folder is given the embedded one.
+/// The recipe of that name: <folder>/<name>.toml, or the embedded one if no folder is given.
 RecipeText find_recipe(const std::string& name, const std::filesystem::path& folder);
 
 }  // namespace covnoise::paper

@@ -10,7 +10,7 @@
 namespace covnoise::paper {
 void stop_if_asked(const Options& options) {
   const int signal = options.runner.stop_signal();
-  if (signal != 0) throw Error("interrupted; repeat the command to go on", 128 + signal);
+  if (signal != 0) throw Error("interrupted; repeat the command to resume", 128 + signal);
 }
 
 void adopt(Result& result, const Context& context, const std::vector<std::filesystem::path>& paths,
@@ -24,10 +24,8 @@ void adopt(Result& result, const Context& context, const std::vector<std::filesy
   }
 }
 
-Json kept_json(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return Json::object();
-  auto json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? json : Json::object();
+void keep_document(const Trained& run, const char* name, const Json& json) {
+  write_file_synced(run.folder / (std::string(name) + ".json"), json.dump() + "\n");
 }
 
 std::string number_text(double value, int digits) {

@@ -11,17 +11,17 @@
 
 namespace covnoise::paper {
 
-/// What an item comes to.
+/// The outcome of an item.
 struct Result {
   std::vector<Table> tables;
-  std::vector<std::string> notes;            ///< one sentence each, for people
-  Json numbers = Json::object();             ///< the same for programs
+  std::vector<std::string> notes;            ///< one sentence each
+  Json numbers = Json::object();             ///< the same, machine-readable
   std::vector<std::string> figures;          ///< names of SVG files in the item's folder
-  std::vector<std::filesystem::path> paths;  ///< of all that was written
-  bool nothing = false;                      ///< no run has what it is made from
+  std::vector<std::filesystem::path> paths;  ///< of all files written
+  bool nothing = false;                      ///< no available run has what the item needs
 };
 
-/// What an item is made from.
+/// The input of an item.
 struct Context {
   const Item& item;
   const Options& options;
@@ -29,33 +29,33 @@ struct Context {
   std::vector<Cell> cells;
 };
 
-/// An Error with the signal's exit code where the user wants to stop.
+/// Throws an Error with the signal's exit code if the user interrupted the command.
 void stop_if_asked(const Options& options);
 
-/// Adds what a study wrote to the result; files of these stems, but for JSON, get the item's name.
+/// Adds the files of a study to the result; those with one of these stems are renamed to the item's name, except JSON.
 void adopt(Result& result, const Context& context, const std::vector<std::filesystem::path>& paths,
            const std::vector<std::string>& stems = {});
 
-/// The JSON object that a file holds; an empty one where there is no file, or no object in it.
-Json kept_json(const std::filesystem::path& path);
+/// Writes a document into the folder of a run that is whole().
+void keep_document(const Trained& run, const char* name, const Json& json);
 
-/// What was found in a run's network stays in the run's folder, with the question that it answers. Nothing where there
-/// is no answer, or one to another question.
+/// A measurement on a run's network is kept with the run, together with the question (the options) that it answers.
+/// Nothing if there is none, or only for another question.
 template <typename Answer>
-std::optional<Answer> kept_answer(const std::filesystem::path& path, const Json& question) {
-  const auto json = kept_json(path);
+std::optional<Answer> kept_answer(const Trained& run, const char* name, const Json& question) {
+  const auto json = run.stored->document(name);
   if (json.value("of", Json()) != question) return std::nullopt;
   return json.get<Answer>();
 }
 
 template <typename Answer>
-void keep_answer(const std::filesystem::path& path, const Json& question, const Answer& answer) {
+void keep_answer(const Trained& run, const char* name, const Json& question, const Answer& answer) {
   Json json{{"of", question}};
   json.update(Json(answer));
-  write_file_synced(path, json.dump() + "\n");
+  keep_document(run, name, json);
 }
 
-/// A number in a cell: "-" where it is not finite.
+/// A number in a cell; "-" if it is not finite.
 std::string number_text(double value, int digits = 2);
 
 }  // namespace covnoise::paper

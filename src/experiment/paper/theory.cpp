@@ -33,10 +33,12 @@ Table steps_table(const theory::QuadraticStudy& study) {
 
 std::string ratio_note(const theory::QuadraticStudy& study) {
   std::string text = fmt::format(
-      "sqrt(A) over sqrt(diag A): the paper's formula says {:.2f}; one step from the minimum gives {:.2f} +- {:.2f}",
+      "Ratio of sqrt(A) to sqrt(diag A): {:.2f} by the paper's formula; {:.2f} +- {:.2f} (standard error) in one step "
+      "from the minimum",
       study.ratio.frobenius, study.ratio.one_step, study.ratio.one_step_error);
   for (std::size_t i = 0; i < study.errors.size(); ++i) {
-    if (study.ratio.steps[i]) text += fmt::format(", steps to {:g} {:.2f}", study.errors[i], *study.ratio.steps[i]);
+    if (study.ratio.steps[i])
+      text += fmt::format(", {1:.2f} in steps to reach {0:g}", study.errors[i], *study.ratio.steps[i]);
   }
   return text + ". The formula compares upper bounds (docs/theory.md).";
 }
@@ -67,7 +69,7 @@ Result make_table1(const Context& context) {
               r.curvature / study.errors[i]);
     }
   }
-  StudyFiles files(context.folder);
+  StudyFiles files(context.folder, plot::Formats::kSvg);
   files.add("table1", csv);
   files.add("table1", theory::loss_figure(study));
   adopt(result, context, files.paths());
@@ -79,7 +81,7 @@ Result make_fig1(const Context& context) {
   options.points = reduced(options.points, context, 50);
   const auto study = theory::study_regression(options);
   Result result;
-  Table table{"", {"one step", "mean loss", "covariance off SGD's [%]"}, {}};
+  Table table{"", {"one step", "mean loss", "error of covariance [%]"}, {}};
   const auto& sgd = study.clouds.front().covariance;
   for (const auto& cloud : study.clouds) {
     const double loss = theory::mean_loss(study, cloud);
@@ -88,13 +90,15 @@ Result make_fig1(const Context& context) {
     result.numbers["clouds"].push_back({{"name", cloud.name}, {"mean_loss", loss}, {"covariance_off", off}});
   }
   result.tables = {table};
-  result.notes = {"The start was chosen so that the effect of the paper's figure shows (docs/theory.md)."};
-  adopt(result, context, theory::save_study(study, context.folder), {"regression", "points"});
+  result.notes = {
+      "The start was chosen to show the effect of the paper's figure (docs/theory.md). The error of the covariance is "
+      "relative to SGD's, in the Frobenius norm."};
+  adopt(result, context, theory::save_study(study, context.folder, plot::Formats::kSvg), {"regression", "points"});
   return result;
 }
 
 Result make_fig4(const Context& context) {
-  theory::QuadraticOptions options;  // of which only the plane is used
+  theory::QuadraticOptions options;  // only its plane is used
   options.trajectories = 16;
   options.iterations = 10;
   options.horizon = 100;
@@ -112,8 +116,9 @@ Result make_fig4(const Context& context) {
     }
   }
   result.tables = {table};
-  result.notes = {"Rate 0.1, 500 steps, as in the paper; the paper does not print its matrix. Losses are exact means."};
-  StudyFiles files(context.folder);
+  result.notes = {
+      "Learning rate 0.1, 500 steps, as in the paper; the paper does not print its matrix. Losses are exact means."};
+  StudyFiles files(context.folder, plot::Formats::kSvg);
   files.add("fig4", csv);
   files.add("fig4", theory::plane_figure(study));
   adopt(result, context, files.paths());

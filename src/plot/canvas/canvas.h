@@ -1,5 +1,6 @@
 #pragma once
 #include "covnoise/plot/figure.h"
+#include "covnoise/plot/internal/image.h"
 
 #include <memory>
 #include <optional>
@@ -43,17 +44,19 @@ struct TextStyle {
   Color color{30, 34, 40};
   Anchor anchor = Anchor::kStart;
   bool bold = false;
-  bool upward = false;  ///< turned by a quarter, reading from below
+  bool upward = false;  ///< rotated by 90 degrees, read from the bottom up
 };
 
-/// What a figure is drawn on; y grows downwards, units are pixels. Positions of text are those of its baseline.
+/// A drawing surface. y points down, units are pixels. Text is positioned by its baseline.
 class Canvas {
  public:
   virtual ~Canvas() = default;
-  /// All pieces are one shape: where filled, overlaps of two pieces are holes.
+  /// All pieces form one shape: if it is filled, overlaps of two pieces are holes.
   virtual void path(const std::vector<Polyline>& pieces, bool closed, const Paint& paint) = 0;
   virtual void circles(const Polyline& centers, double radius, const Paint& paint) = 0;
   virtual void rectangle(const Rect& rect, double corner_radius, const Paint& paint) = 0;
+  /// Fills the rectangle with the image; its pixels stay sharp-edged however large they are.
+  virtual void image(const Rect& rect, const Image& image) = 0;
   virtual void text(Point at, const std::string& text, const TextStyle& style) = 0;
   virtual void begin_clip(const Rect& rect) = 0;
   virtual void end_clip() = 0;
@@ -65,7 +68,9 @@ class Canvas {
 std::vector<double> dash_pattern(Dash dash);
 
 std::unique_ptr<Canvas> make_svg_canvas(double width, double height, const std::string& description);
-/// nullptr where the build has no cairo.
+/// nullptr if covnoise was built without cairo.
 std::unique_ptr<Canvas> make_png_canvas(double width, double height, double scale);
+/// The same; an Error if covnoise was built without cairo.
+std::unique_ptr<Canvas> require_png_canvas(double width, double height, double scale);
 
 }  // namespace covnoise::plot

@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace covnoise::plot {
 namespace {
 
-/// Hundredths of a pixel, without useless zeros.
+/// In hundredths of a pixel, without trailing zeros.
 std::string number(double value) {
   const long hundredths = std::lround(value * 100);
   if (hundredths % 100 == 0) return std::to_string(hundredths / 100);
@@ -59,6 +60,20 @@ std::string attributes(const Paint& paint) {
   return text + "\"";
 }
 
+std::string base64(const std::string& bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
+    unsigned group = 0;
+    for (std::size_t k = 0; k < 3; ++k) {
+      group = group << 8 | (k < count ? static_cast<unsigned char>(bytes[i + k]) : 0U);
+    }
+    for (std::size_t k = 0; k < 4; ++k) text += k <= count ? kDigits[group >> (18 - 6 * k) & 63U] : '=';
+  }
+  return text;
+}
+
 class SvgCanvas final : public Canvas {
  public:
   SvgCanvas(double width, double height, const std::string& description) {
@@ -99,6 +114,13 @@ class SvgCanvas final : public Canvas {
     out_ += attributes(paint) + "/>\n";
   }
 
+  void image(const Rect& rect, const Image& image) override {
+    out_ += fmt::format(
+        "<image x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" preserveAspectRatio=\"none\" "
+        "style=\"image-rendering:pixelated\" href=\"data:image/png;base64,{}\"/>\n",
+        number(rect.x), number(rect.y), number(rect.width), number(rect.height), base64(encode_png(image)));
+  }
+
   void text(Point at, const std::string& text, const TextStyle& style) override {
     static const char* const kAnchors[] = {"start", "middle", "end"};
     out_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"{}\"", number(at.x), number(at.y),
@@ -109,7 +131,7 @@ class SvgCanvas final : public Canvas {
   }
 
   void begin_clip(const Rect& rect) override {
-    // The name carries the rectangle: figures inlined into one page then share a clip only where it is the same.
+    // The name contains the rectangle: figures inlined into one page share a clip only if it is the same.
     const std::string name = fmt::format("clip-{}-{}-{}-{}", std::lround(rect.x * 10), std::lround(rect.y * 10),
                                          std::lround(rect.width * 10), std::lround(rect.height * 10));
     out_ += "<clipPath id=\"" + name + "\">";

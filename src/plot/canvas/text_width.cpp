@@ -6,7 +6,7 @@
 namespace covnoise::plot {
 namespace {
 
-/// Advance of one character over the font size, by groups, after the wider of the usual sans-serif fonts.
+/// Advance of a character relative to the font size, by groups, for the wider of the usual sans-serif fonts.
 double advance(unsigned char c) {
   constexpr std::string_view kNarrow = " .,:;'|!ijlI()[]frt/-";
   constexpr std::string_view kWide = "mwMW%@+=<>";

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kTickLength = 4;
 
-/// Labels of categories, broken into lines that fit their share of the axis.
+/// The label of a category, wrapped to its share of the axis.
 std::vector<std::string> category_lines(const View& view, std::size_t index) {
   const double share = view.area.width / static_cast<double>(view.panel->x.categories.size()) - 6;
   return wrap_text(view.panel->x.categories[index], kTickSize, share);
@@ -51,7 +51,12 @@ View make_view(const Panel& panel, double width, double height) {
   view.panel = &panel;
   view.area = {0, 0, width, height};
   view.ranges = panel_ranges(panel, width, height);
-  view.y_ticks = make_ticks(panel.y.scale, view.ranges.y, std::max(3, static_cast<int>(height / 38)));
+  if (panel.y.categories.empty()) {
+    view.y_ticks = make_ticks(panel.y.scale, view.ranges.y, std::max(3, static_cast<int>(height / 38)));
+  }
+  for (std::size_t i = 0; i < panel.y.categories.size(); ++i) {
+    view.y_ticks.push_back({static_cast<double>(i), panel.y.categories[i]});
+  }
   if (!panel.x.categories.empty()) return view;
   for (int most = std::max(3, static_cast<int>(width / 48)); most >= 2; --most) {
     view.x_ticks = make_ticks(panel.x.scale, view.ranges.x, most);

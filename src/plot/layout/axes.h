@@ -6,7 +6,7 @@
 
 namespace covnoise::plot {
 
-/// One panel, ready to be drawn: ranges and ticks chosen, data to pixels.
+/// A panel with its ranges, its ticks and the mapping from data to pixels.
 struct View {
   const Panel* panel = nullptr;
   Rect area{};  ///< where the data are drawn
@@ -23,15 +23,15 @@ struct View {
   }
 };
 
-/// Ranges and ticks for a plot area of this size; labels of neighbouring ticks keep apart.
+/// Chooses ranges and ticks for a plot area of this size; labels of neighbouring ticks do not touch.
 View make_view(const Panel& panel, double width, double height);
 
-/// Space that tick labels and axis label need to the left of the plot area, and below it.
+/// Space that tick labels and the axis label need to the left of the plot area and below it.
 double left_margin(const View& view);
 double bottom_margin(const View& view);
 
 void draw_grid(Canvas& canvas, const View& view);
-/// Frame, ticks and labels: over the data.
+/// Draws frame, ticks and labels; call it after the data are drawn.
 void draw_axes(Canvas& canvas, const View& view);
 
 }  // namespace covnoise::plot

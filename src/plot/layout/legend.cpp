@@ -1,7 +1,7 @@
 #include "plot/layout/legend.h"
 
 #include "plot/canvas/text_width.h"
-#include "plot/layers.h"
+#include "plot/markers.h"
 #include "plot/theme.h"
 
 #include <algorithm>
@@ -23,11 +23,8 @@ class EntryCollector {
     entry.style.width = line.style.width;
     if (line.style.marker != Marker::kAuto && line.style.marker != Marker::kNone) entry.marker = true;
   }
-  void operator()(const Points& points) {
-    LegendEntry& entry = at(points.name, points.style);
-    entry.marker = true;
-    entry.style.marker = marker_of(points.style);
-  }
+  void operator()(const Points& points) { add_marker(points.name, points.style); }
+  void operator()(const Intervals& intervals) { add_marker(intervals.name, intervals.style); }
   void operator()(const Bars& bars) { at(bars.name, bars.style).box = true; }
   void operator()(const Ellipse& ellipse) { at(ellipse.name, ellipse.style).line = true; }
   void operator()(const Rule& rule) { at(rule.name, rule.style).line = true; }
@@ -35,6 +32,11 @@ class EntryCollector {
   void operator()(const Note&) {}
 
  private:
+  void add_marker(const std::string& name, const Style& style) {
+    LegendEntry& entry = at(name, style);
+    entry.marker = true;
+    entry.style.marker = marker_of(style);
+  }
   LegendEntry& at(const std::string& name, const Style& style) {
     const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e.name == name; });
     if (found != entries_.end()) return *found;
@@ -46,7 +48,7 @@ class EntryCollector {
   std::vector<LegendEntry>& entries_;
 };
 
-/// Calls place(entry, x, row) for each; returns the number of rows.
+/// Calls place(entry, x, row) for each entry; returns the number of rows.
 template <class Place>
 int arrange(const std::vector<LegendEntry>& entries, double width, const Place& place) {
   double x = 0;

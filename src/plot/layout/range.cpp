@@ -7,7 +7,7 @@
 namespace covnoise::plot {
 namespace {
 
-/// Smallest and largest of what an axis can show.
+/// The smallest and the largest value that an axis can show.
 class Extent {
  public:
   explicit Extent(const Axis& axis) : axis_(axis) {}
@@ -29,7 +29,7 @@ class Extent {
       range = {range.min / factor, range.max * factor};
     } else {
       const double pad = range.max > range.min ? margin * (range.max - range.min) : std::max(0.5, 0.1 * std::abs(low_));
-      // A margin does not lead below zero what is never negative and starts there.
+      // Data that are never negative and start at zero get no margin below zero.
       const bool never_positive = range.max == 0 && range.min < 0;
       range = {range.min == 0 ? 0 : range.min - pad, never_positive ? 0 : range.max + pad};
     }
@@ -41,7 +41,8 @@ class Extent {
   double low_ = std::numeric_limits<double>::infinity(), high_ = -std::numeric_limits<double>::infinity();
 };
 
-struct GradientPass {
+/// Includes the values that a layer shows.
+struct LayerExtent {
   Extent& x;
   Extent& y;
 
@@ -53,6 +54,10 @@ struct GradientPass {
     x.include(points.x);
     y.include(points.y);
     with_errors(points.y, points.error);
+  }
+  void operator()(const Intervals& intervals) const {
+    for (const auto* values : {&intervals.x, &intervals.low, &intervals.high}) x.include(*values);
+    y.include(intervals.y);
   }
   void operator()(const Bars& bars) const {
     y.include(0);
@@ -86,7 +91,7 @@ struct GradientPass {
   }
 };
 
-/// Widens `range` around its middle until a unit of it is as long as one of the other axis.
+/// Widens `range` around its centre to `length`.
 void widen(Range& range, double length) {
   const double middle = (range.min + range.max) / 2;
   range = {middle - length / 2, middle + length / 2};
@@ -98,12 +103,13 @@ Ranges panel_ranges(const Panel& panel, double width, double height) {
   Extent x(panel.x), y(panel.y);
   bool bars = false, filled = false;
   for (const auto& layer : panel.layers) {
-    std::visit(GradientPass{x, y}, layer);
+    std::visit(LayerExtent{x, y}, layer);
     bars = bars || std::holds_alternative<Bars>(layer);
     filled = filled || std::holds_alternative<Contours>(layer);
   }
   Ranges ranges{x.range(filled ? 0 : 0.03), y.range(filled ? 0 : bars ? 0.12 : 0.06)};
   if (!panel.x.categories.empty()) ranges.x = {-0.6, static_cast<double>(panel.x.categories.size()) - 0.4};
+  if (!panel.y.categories.empty()) ranges.y = {static_cast<double>(panel.y.categories.size()) - 0.4, -0.6};
   if (panel.equal_scales) {
     const double unit = std::max((ranges.x.max - ranges.x.min) / width, (ranges.y.max - ranges.y.min) / height);
     widen(ranges.x, unit * width);

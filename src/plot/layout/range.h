@@ -3,8 +3,8 @@
 
 namespace covnoise::plot {
 
-/// What the axes of a panel must show: the given limits, else the data and a margin. Positive on logarithmic axes, of
-/// non-zero length always.
+/// The ranges of a panel's axes: the given limits, otherwise the data and a margin. Positive on logarithmic axes, never
+/// of length zero.
 struct Ranges {
   Range x, y;
 };

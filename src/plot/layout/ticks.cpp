@@ -17,7 +17,7 @@ std::string superscript(int exponent) {
   return text;
 }
 
-/// A space every three digits before the point.
+/// Groups the digits before the point by three.
 std::string grouped(std::string digits) {
   const std::size_t point = std::min(digits.find('.'), digits.size());
   if (point <= 4) return digits;
@@ -39,7 +39,7 @@ double nice_step(double step) {
   return 10 * power;
 }
 
-/// The multiples of `step` in the range, the first and the last one, over `step`.
+/// The first and the last multiple of `step` in the range, divided by `step`.
 std::pair<long, long> multiples(Range range, double step) {
   return {static_cast<long>(std::ceil(range.min / step - 1e-6)),
           static_cast<long>(std::floor(range.max / step + 1e-6))};
@@ -63,7 +63,7 @@ std::string number_label(double value, int decimals) {
 std::vector<Tick> linear_ticks(Range range, int most) {
   double step = nice_step((range.max - range.min) / std::max(1, most - 1));
   auto [first, last] = multiples(range, step);
-  if (last <= first) {  // one number does not make a scale
+  if (last <= first) {  // a single number is no scale
     step = nice_step(step / 2.5);
     std::tie(first, last) = multiples(range, step);
   }

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSums = "SHA256SUMS";
 constexpr const char* kInterrupted = "-interrupted";
-constexpr const char* kHidden = ".step-";  // starts what is not, or no longer, a checkpoint
+constexpr const char* kHidden = ".step-";  // prefix of folders that are not yet, or no longer, checkpoints
 constexpr int kVersion = 1;
 
 enum Part { kModel, kOptimizer, kState };
@@ -35,7 +35,7 @@ std::optional<CheckpointStore::Entry> parse_name(const fs::path& path) {
   const auto digits = std::min(name.find_first_not_of("0123456789", 5), name.size());
   if (name.compare(0, 5, "step-") != 0 || digits <= 5 || digits > 5 + 18) return {};
   CheckpointStore::Entry entry{std::stoll(name.substr(5, digits - 5)), digits == name.size(), path};
-  // Writing the name again refuses all that is merely similar.
+  // Names that are merely similar are refused.
   return name == folder_name(entry.step, entry.scheduled) ? std::optional(entry) : std::nullopt;
 }
 
@@ -55,7 +55,7 @@ std::string state_text(const nlohmann::json& state, std::int64_t step, bool sche
   return text;
 }
 
-/// The file whose sum differs, for the message.
+/// The file whose checksum differs, for the message.
 std::string damaged_part(const Bytes& parts, const std::string& sums) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::string line = fmt::format("{}  {}\n", sha256_hex(parts[i]), kParts[i]);
@@ -67,23 +67,23 @@ std::string damaged_part(const Bytes& parts, const std::string& sums) {
 void read_state(const std::string& text, LoadedCheckpoint& loaded) {
   const auto whole = nlohmann::json::parse(text);
   if (whole.at("version") != kVersion)
-    throw Error(fmt::format("has format {}, not {}", whole.at("version").dump(), kVersion));
+    throw Error(fmt::format("has format {}, expected {}", whole.at("version").dump(), kVersion));
   loaded.step = whole.at("step").get<std::int64_t>();
   loaded.scheduled = whole.at("scheduled").get<bool>();
   if (!whole.at("best_step").is_null()) loaded.best_step = whole.at("best_step").get<std::int64_t>();
   loaded.checkpoint.state = whole.at("state");
 }
 
-/// Makes the folder `temporary` the one named `target`, in one step also where there is one already.
+/// Renames the folder `temporary` to `target`, atomically even if `target` exists.
 void put_in_place(const fs::path& temporary, const fs::path& target) {
   if (fs::exists(target) && ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
     return sync_folder(target.parent_path());
   }
-  remove_tree(target);  // only where the file system cannot exchange them; the rename will report what is wrong
+  remove_tree(target);  // only if the file system cannot exchange folders; the rename reports any problem
   rename_synced(temporary, target);
 }
 
-/// Takes the name away first, so that a kill in between leaves no half of a checkpoint. What cannot be removed now is
+/// Renames the folder first, so that a kill in between leaves no partial checkpoint. What cannot be removed now is
 /// tried again at the next save.
 void discard(const fs::path& path) {
   std::error_code ignored;
@@ -109,7 +109,7 @@ std::vector<CheckpointStore::Entry> CheckpointStore::list() const {
   if (error && error != std::errc::no_such_file_or_directory) {
     throw Error(fmt::format("cannot read folder {}: {}", folder_.string(), error.message()));
   }
-  // At one step the scheduled one is the newer.
+  // Of two checkpoints of one step, the scheduled one is newer.
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return std::pair(a.step, a.scheduled) < std::pair(b.step, b.scheduled);
   });
@@ -145,11 +145,11 @@ void CheckpointStore::save(const Checkpoint& checkpoint, std::int64_t step, bool
 void CheckpointStore::remove_unneeded(std::int64_t step, bool scheduled, std::optional<std::int64_t> best_step,
                                       bool later_ones) const {
   const auto entries = list();
-  int newer = 0;  // scheduled ones seen so far that are not of a later step
+  int newer = 0;  // scheduled checkpoints seen so far, except those of later steps
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     bool keep = false;
     if (entry->step > step) {
-      keep = !later_ones;  // of a time that is not ours: the run goes on from an older checkpoint
+      keep = !later_ones;  // left by an earlier attempt: the run was resumed from an older checkpoint
     } else if (entry->scheduled) {
       keep = newer++ < 2 || best_step == entry->step;
     } else {
@@ -190,7 +190,7 @@ LoadedCheckpoint CheckpointStore::load(const fs::path& folder) {
   }
   const auto name = parse_name(path);
   if (name && (name->step != loaded.step || name->scheduled != loaded.scheduled)) {
-    damaged(fmt::format("it is that of step {}", loaded.step));
+    damaged(fmt::format("it belongs to step {}", loaded.step));
   }
   return loaded;
 }
@@ -201,11 +201,11 @@ std::optional<LoadedCheckpoint> CheckpointStore::load_latest(const Warn& warn) c
     try {
       return load(entry->path);
     } catch (const Error& error) {
-      warn(fmt::format("{}; trying the one before", error.what()));
+      warn(fmt::format("{}; trying the previous one", error.what()));
     }
   }
   if (entries.empty()) return {};
-  throw Error(fmt::format("no checkpoint in {} is whole; start again in a new folder", folder_.string()));
+  throw Error(fmt::format("no checkpoint in {} is intact; start again in a new folder", folder_.string()));
 }
 
 std::optional<LoadedCheckpoint> CheckpointStore::load_best(const Warn& warn) const {
@@ -214,7 +214,7 @@ std::optional<LoadedCheckpoint> CheckpointStore::load_best(const Warn& warn) con
   try {
     return load(folder_ / folder_name(*latest->best_step, true));
   } catch (const Error& error) {
-    warn(fmt::format("{}; taking the latest instead", error.what()));
+    warn(fmt::format("{}; using the latest instead", error.what()));
     return latest;
   }
 }

@@ -35,7 +35,7 @@ std::string csv_row(const Json& record) {
   return fmt::format("{}\n", fmt::join(cells, ","));
 }
 
-/// Tags such as "epoch/test_accuracy"; the step is the axis and no scalar.
+/// Tags such as "epoch/test_accuracy"; the step is the axis, not a scalar.
 std::string event(const Json& record, double wall_time) {
   std::vector<std::pair<std::string, float>> scalars;
   for (const auto& [key, value] : record.items()) {
@@ -45,18 +45,13 @@ std::string event(const Json& record, double wall_time) {
   return tensorboard_scalars(wall_time, record.at("step").get<std::int64_t>(), scalars);
 }
 
-bool is_record(const Json& record) {
-  return record.is_object() && record.contains("kind") && record["kind"].is_string() && record.contains("step") &&
-         record["step"].is_number_integer();
-}
-
 double seconds_of(const Json& record) {
   const auto found = record.find("seconds");
   return found != record.end() && is_finite_number(*found) ? found->get<double>() : 0;
 }
 
-/// The records up to step `last`, and nothing after the first line that is torn or later. A bad line among good ones is
-/// no tear but damage.
+/// The records up to step `last`. A damaged line at the end is a torn write and is ignored; one before intact lines is
+/// an Error.
 std::vector<Json> whole_records(const fs::path& path, std::optional<std::int64_t> last) {
   std::vector<Json> records;
   if (!fs::exists(path)) return records;
@@ -66,11 +61,12 @@ std::vector<Json> whole_records(const fs::path& path, std::optional<std::int64_t
     ++line;
     auto record = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(start),
                               text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, /*allow_exceptions=*/false);
-    if (!is_record(record)) {
+    if (!is_metrics_record(record)) {
       if (bad_line == 0) bad_line = line;
     } else if (!last || record["step"].get<std::int64_t>() <= *last) {
       if (bad_line > 0) {
-        throw Error(fmt::format("{}:{}: not a metrics record; remove the line and repeat", path.string(), bad_line));
+        throw Error(fmt::format("{}:{}: not a metrics record; remove the line and repeat the command", path.string(),
+                                bad_line));
       }
       records.push_back(std::move(record));
     }
@@ -116,7 +112,7 @@ const std::vector<std::string>& MetricsWriter::csv_columns() {
 MetricsWriter::MetricsWriter(const fs::path& run_folder, std::optional<std::int64_t> resume_after) {
   const RunFolder run{run_folder};
   const auto records = resume_after ? whole_records(run.metrics(), resume_after) : std::vector<Json>();
-  // Times of records made before are not known; their distances are.
+  // The wall times of earlier records are unknown, but the time between them is known.
   const double now = wall_clock(), last = records.empty() ? 0 : seconds_of(records.back());
   std::string jsonl, csv = fmt::format("{}\n", fmt::join(csv_columns(), ",")), events = tensorboard_header(now - last);
   for (const auto& record : records) {
@@ -133,7 +129,7 @@ MetricsWriter::MetricsWriter(const fs::path& run_folder, std::optional<std::int6
 MetricsWriter::~MetricsWriter() = default;
 
 void MetricsWriter::write(const Json& record) {
-  TORCH_CHECK(is_record(record), "a metrics record needs a kind and a step: ", record.dump());
+  TORCH_CHECK(is_metrics_record(record), "a metrics record needs a kind and a step: ", record.dump());
   files_->jsonl.write(record.dump() + "\n");
   files_->csv.write(csv_row(record));
   files_->events.write(event(record, wall_clock()));
@@ -143,6 +139,11 @@ void MetricsWriter::flush_synced() {
   files_->jsonl.sync();
   files_->csv.sync();
   files_->events.sync();
+}
+
+bool is_metrics_record(const Json& record) {
+  return record.is_object() && record.contains("kind") && record["kind"].is_string() && record.contains("step") &&
+         record["step"].is_number_integer();
 }
 
 std::vector<Json> read_metrics(const fs::path& run_folder) {

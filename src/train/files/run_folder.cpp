@@ -17,7 +17,7 @@
 namespace covnoise {
 namespace {
 
-/// Letters, digits, dots and dashes; what else there is becomes one dash. Long names end in a part of their checksum.
+/// Letters, digits, underscores and dots; other characters become a dash. Long names end in a part of their checksum.
 std::string safe_name(const std::string& text) {
   constexpr std::size_t kLongest = 80;
   std::string name;
@@ -58,8 +58,8 @@ RunLock::RunLock(const RunFolder& folder) {
   const int error = errno;
   ::close(descriptor_);
   if (error == EWOULDBLOCK) {
-    throw Error(
-        fmt::format("{} is in use by another covnoise; wait for it or choose another --out", folder.root.string()));
+    throw Error(fmt::format("{} is in use by another covnoise process; wait for it or choose another --out",
+                            folder.root.string()));
   }
   throw Error(fmt::format("cannot lock {}: {}", path, std::strerror(error)));
 }

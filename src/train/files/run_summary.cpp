@@ -1,7 +1,7 @@
 #include "covnoise/train/run_summary.h"
 
-#include "covnoise/train/internal/metrics.h"
-#include "covnoise/train/internal/run_folder.h"
+#include "covnoise/core/error.h"
+#include "covnoise/train/internal/run_search.h"
 
 #include <fmt/format.h>
 
@@ -24,11 +24,11 @@ std::string percent(const std::optional<double>& value) {
 
 }  // namespace
 
-RunSummary summarize_run(const fs::path& path) {
+RunSummary summarize(const StoredRun& run) {
   RunSummary summary;
-  summary.path = path;
-  summary.config = read_config(RunFolder{path}.config());
-  for (const auto& record : read_metrics(path)) {
+  summary.path = run.path();
+  summary.config = run.config();
+  for (const auto& record : run.metrics()) {
     summary.diverged = record.value("kind", "") == "diverged";
     if (record.value("kind", "") != "epoch") continue;
     summary.epoch = record.value("epoch", std::int64_t{0});
@@ -42,20 +42,21 @@ RunSummary summarize_run(const fs::path& path) {
   return summary;
 }
 
-std::vector<RunSummary> find_runs(const fs::path& root) {
-  std::vector<fs::path> paths;
-  const auto consider = [&](const fs::path& path) {
-    if (fs::exists(RunFolder{path}.config())) paths.push_back(path);
-  };
-  consider(root);
-  std::error_code ignored;
-  for (fs::recursive_directory_iterator it(root, ignored), end; it != end; it.increment(ignored)) {
-    if (it->is_directory(ignored)) consider(it->path());
-  }
-  std::sort(paths.begin(), paths.end());
+RunSummary summarize_run(const fs::path& path) { return summarize(StoredRun(path)); }
+
+std::vector<RunSummary> find_runs(const fs::path& root, const std::function<void(const std::string&)>& warn) {
+  RunSearch search;
+  search.enter(root);
+  auto problems = search.problems();
   std::vector<RunSummary> runs;
-  runs.reserve(paths.size());
-  for (const auto& path : paths) runs.push_back(summarize_run(path));
+  for (const auto& run : search.runs(problems)) {
+    try {
+      runs.push_back(summarize(run));
+    } catch (const Error& error) {
+      problems.emplace_back(error.what());
+    }
+  }
+  for (const auto& problem : problems) warn(problem);
   return runs;
 }
 

@@ -2,6 +2,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/train/internal/software.h"
 #include "train/loop/initial_model.h"
 #include "train/loop/training_run.h"
 #include "train/ranks/rank_consistency.h"
@@ -54,6 +55,7 @@ Outcome train(const TrainOptions& options) {
   if (!writes) return run_to_the_end(run, {}, ranks);
   if (latest) store.clean(*latest);
   if (!std::filesystem::exists(folder.config())) write_file_synced(folder.config(), to_toml(options.config));
+  record_software(folder, options.config.run.device, latest ? std::optional(latest->step) : std::nullopt);
   MetricsWriter metrics(folder.root, latest ? std::optional(latest->step) : std::nullopt);
   return run_to_the_end(run, {&store, &metrics}, ranks);
 }

@@ -14,8 +14,8 @@
 
 #include <map>
 #include <set>
-#include <sstream>
 #include <tuple>
+#include <utility>
 
 namespace covnoise::paper {
 namespace {
@@ -93,23 +93,18 @@ TEST(PaperRecipes, AnOwnFolderTakesTheirPlace) {
   EXPECT_THROW(planned_runs("table2", options), Error);
 }
 
-/// The settings that the search tries, by row: of the lines that have `part`.
+/// The settings that the searches try, by row: of the grids that have `part`.
 std::multimap<std::string, Config> searched_configs(const std::string& part = "") {
-  const std::string recipes = std::string(COVNOISE_SOURCE_DIR) + "/recipes/paper/";
   std::multimap<std::string, Config> configs;
-  std::istringstream lines(read_file(recipes + "search.txt"));
-  for (std::string line; std::getline(lines, line);) {
-    if (line.front() == '#' || line.find(part) == std::string::npos) continue;
-    std::istringstream words(line);
-    std::string row, regimes, grid;
-    words >> row >> regimes >> std::ws;
-    std::getline(words, grid);
-    SweepOptions sweep;
-    sweep.recipe = recipes + row + ".toml";
-    sweep.set = {"data.holdout=5000"};
-    sweep.grids = {"regime=" + regimes + " " + grid};
-    for (const auto& point : sweep_points(sweep)) {
-      for (const auto& run : point.runs) configs.emplace(row, run.config);
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(COVNOISE_SOURCE_DIR) + "/recipes/paper/search")) {
+    auto sweep = read_sweep_file(entry.path()).value().options;
+    for (const auto& grid : std::vector<std::string>(std::exchange(sweep.grids, {}))) {
+      if (grid.find(part) == std::string::npos) continue;
+      sweep.grids = {grid};
+      for (const auto& point : sweep_points(sweep)) {
+        for (const auto& run : point.runs) configs.emplace(entry.path().stem().string(), run.config);
+      }
     }
   }
   return configs;

@@ -183,7 +183,7 @@ TEST_F(CheckpointTest, UsesTheOneBeforeADamagedOne) {
   EXPECT_EQ(loaded->step, 10);
   EXPECT_THAT(warnings,
               ElementsAre(HasSubstr(
-                  "step-00000020 is damaged: model.safetensors does not match its checksum; trying the one before")));
+                  "step-00000020 is damaged: model.safetensors does not match its checksum; trying the previous one")));
   store_.clean(*loaded);
   save(20);
   EXPECT_EQ(store_.load_latest(no_warning)->step, 20);
@@ -209,7 +209,7 @@ TEST_F(CheckpointTest, ARenamedOneIsRefused) {
   save(10);
   fs::rename(store_.folder() / "step-00000010", store_.folder() / "step-00000011");
   EXPECT_THAT([&] { CheckpointStore::load(store_.folder() / "step-00000011" / ""); },
-              ThrowsMessage<Error>(HasSubstr("it is that of step 10")));
+              ThrowsMessage<Error>(HasSubstr("it belongs to step 10")));
 }
 
 TEST_F(CheckpointTest, LeftoversOfAKilledSaveAreIgnoredAndRemoved) {

@@ -28,7 +28,7 @@ TEST(RunLock, OneProcessAtATime) {
   const RunFolder run{folder / "a" / "run"};
   std::optional<RunLock> first;
   first.emplace(run);
-  EXPECT_THAT([&] { RunLock second(run); }, ThrowsMessage<Error>(HasSubstr("is in use by another covnoise")));
+  EXPECT_THAT([&] { RunLock second(run); }, ThrowsMessage<Error>(HasSubstr("is in use by another covnoise process")));
   first.reset();
   EXPECT_NO_THROW(RunLock third(run));
 }

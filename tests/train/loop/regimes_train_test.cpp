@@ -2,6 +2,7 @@
 #include "covnoise/core/internal/file.h"
 #include "covnoise/datasets/catalog.h"
 #include "covnoise/train/defaults.h"
+#include "covnoise/train/internal/checkpoint.h"
 #include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/regimes.h"
 #include "covnoise/train/trainer.h"

@@ -5,13 +5,13 @@
 
 namespace covnoise::report {
 
-/// The report as data, for the page's script. No '<' in it: it can stand in a script element.
+/// The report as JSON, for the page's script. It has no '<', so that it can stand in a script element.
 std::string to_json(const Report& report);
 
-/// Whether this build has the page: its charting library comes from npm when the build is configured.
+/// Whether this build has the page: npm provides its charting library when the build is configured.
 bool page_available();
 
-/// One HTML file that needs nothing else; an Error where page_available() is false.
+/// One self-contained HTML file; an Error if page_available() is false.
 std::string to_page(const Report& report);
 
 }  // namespace covnoise::report

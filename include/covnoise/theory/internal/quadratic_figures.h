@@ -4,10 +4,10 @@
 
 namespace covnoise::theory {
 
-plot::Figure loss_figure(const QuadraticStudy& study);   ///< mean losses, the bound, table 1 and what happens
+plot::Figure loss_figure(const QuadraticStudy& study);   ///< mean losses, the bound, table 1 and what was measured
 plot::Figure plane_figure(const QuadraticStudy& study);  ///< the paper's figure 4
 
-/// What a kind of noise is called in a legend.
+/// The legend's name for a kind of noise.
 std::string noise_label(const std::string& name);
 
 }  // namespace covnoise::theory

@@ -11,7 +11,8 @@
 
 namespace covnoise {
 
-/// What a training needs to go on: no clock, no random generator (theirs is a function of seed and step).
+/// The state that a training needs to resume. There is no clock and no random generator state: random numbers are a
+/// function of seed and step.
 struct Checkpoint {
   std::vector<NamedTensor> model;      ///< parameters and buffers
   std::vector<NamedTensor> optimizer;  ///< momentum, last noise, ...
@@ -22,16 +23,17 @@ struct LoadedCheckpoint {
   Checkpoint checkpoint;
   std::int64_t step = 0;
   bool scheduled = true;
-  std::optional<std::int64_t> best_step;  ///< as it was passed to save
+  std::optional<std::int64_t> best_step;  ///< the value passed to save
   std::filesystem::path path;
 };
 
-/// The folder checkpoints/ of a run. One checkpoint is a folder step-00001234 (step-00001234-interrupted where it was
-/// not due) of model.safetensors, optimizer.safetensors, state.json and SHA256SUMS (`sha256sum -c` reads it). It is
-/// written beside, synced and renamed, so that a folder of that name is whole unless the disk damaged it.
+/// The folder checkpoints/ of a run. A checkpoint is a folder step-00001234 (step-00001234-interrupted if it was not
+/// scheduled) with model.safetensors, optimizer.safetensors, state.json and SHA256SUMS (`sha256sum -c` reads it). It is
+/// written to a temporary folder, synced and renamed, so that a folder of that name is complete unless the disk damages
+/// it.
 ///
-/// Kept are the last two scheduled ones, the best, and one that was not scheduled until the next save: an interrupted
-/// and resumed run ends with the files of an undisturbed one. The same state gives the same bytes.
+/// The last two scheduled checkpoints and the best are kept, and an unscheduled one until the next save: an interrupted
+/// and resumed run ends with the same files as an uninterrupted one. Equal states give equal bytes.
 class CheckpointStore {
  public:
   struct Entry {
@@ -43,22 +45,22 @@ class CheckpointStore {
 
   explicit CheckpointStore(std::filesystem::path folder);
 
-  /// Durable when it returns; what is no longer kept is removed after that. On an Error everything older is intact.
-  /// `best_step`: the scheduled step with the best result so far, this one included. An unscheduled save at a step that
-  /// has a scheduled checkpoint does nothing.
+  /// The checkpoint is durable on return; obsolete ones are removed afterwards. On an Error all older ones are intact.
+  /// `best_step` is the scheduled step with the best result so far, including this one. An unscheduled save at a step
+  /// that has a scheduled checkpoint does nothing.
   void save(const Checkpoint& checkpoint, std::int64_t step, bool scheduled, std::optional<std::int64_t> best_step);
 
-  /// The newest whole one; `warn` gets a line for each damaged one on the way. Nothing where there is no checkpoint, an
-  /// Error where there are some but none is whole. Changes nothing on the disk.
+  /// The newest intact checkpoint; `warn` gets a line for each newer one that is damaged. Nothing if there is no
+  /// checkpoint, an Error if all are damaged. Does not change anything on the disk.
   std::optional<LoadedCheckpoint> load_latest(const Warn& warn) const;
 
-  /// The best one by the newest's best_step, or else the newest.
+  /// The checkpoint of the newest one's best_step, or the newest.
   std::optional<LoadedCheckpoint> load_best(const Warn& warn) const;
 
-  /// One checkpoint's folder, checked byte for byte; an Error says which file is damaged.
+  /// Reads one checkpoint and verifies its checksums; an Error says which file is damaged.
   static LoadedCheckpoint load(const std::filesystem::path& folder);
 
-  /// Before going on from `latest`: removes what a killed save left behind.
+  /// Call it before resuming from `latest`: removes what a killed save left behind.
   void clean(const LoadedCheckpoint& latest) const;
 
   std::vector<Entry> list() const;  ///< by step, oldest first

@@ -9,16 +9,16 @@
 
 namespace covnoise {
 
-/// The numbers of a run, as they come: metrics.jsonl (one object a line; the one truth), and from it metrics.csv (fixed
-/// columns, empty where absent) and a TensorBoard event file. A record has `kind` ("step", "epoch" or "diverged") and
-/// `step` (how many steps were done); its keys keep their order. Numbers that are not finite become null.
+/// Writes the metrics of a run: metrics.jsonl (one object per line; authoritative), and derived from it metrics.csv
+/// (fixed columns, empty if absent) and a TensorBoard event file. A record has `kind` ("step", "epoch" or "diverged")
+/// and `step` (the number of steps done); its keys keep their order. Numbers that are not finite become null.
 ///
-/// Write the records of a step before its checkpoint is saved, and call flush_synced between: then the lines up to a
-/// checkpoint are there whenever the checkpoint is.
+/// Write the records of a step before its checkpoint is saved, and call flush_synced in between: then every checkpoint
+/// on the disk has its lines.
 class MetricsWriter {
  public:
-  /// A new run without `resume_after`: files of an older one are replaced. With it, lines of later steps and a torn
-  /// last line are cut, and the other two files are made again.
+  /// Without `resume_after` a new run, which replaces the files of an older one. With it, lines of later steps and a
+  /// torn last line are removed, and the two derived files are written again.
   MetricsWriter(const std::filesystem::path& run_folder, std::optional<std::int64_t> resume_after);
   ~MetricsWriter();
 
@@ -32,7 +32,10 @@ class MetricsWriter {
   std::unique_ptr<Files> files_;
 };
 
-/// The whole lines of a run's metrics.jsonl; a torn last line is left out.
+/// Whether this is an object with a `kind` and a `step`.
+bool is_metrics_record(const nlohmann::ordered_json& json);
+
+/// The records of a run's metrics.jsonl; a torn last line is left out.
 std::vector<nlohmann::ordered_json> read_metrics(const std::filesystem::path& run_folder);
 
 }  // namespace covnoise

@@ -6,7 +6,7 @@
 
 namespace covnoise {
 
-/// Where things lie in a run's folder.
+/// The paths in a run's folder.
 struct RunFolder {
   std::filesystem::path root;
 
@@ -14,23 +14,24 @@ struct RunFolder {
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
   std::filesystem::path metrics_csv() const { return root / "metrics.csv"; }
   std::filesystem::path events() const { return root / "events.out.tfevents.0000000000.covnoise"; }
+  std::filesystem::path software() const { return root / "software.json"; }
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }
   std::filesystem::path snapshots() const { return root / "snapshots"; }
   std::filesystem::path snapshot(std::int64_t step) const;  ///< snapshots/step-00001234.safetensors
   std::filesystem::path lock() const { return root / ".lock"; }
 };
 
-/// runs/<model>-<data>-<regime>-s<seed>, with characters that do not belong into a folder's name replaced.
+/// runs/<model>-<data>-<regime>-s<seed>, with characters replaced that do not belong in the name of a folder.
 std::filesystem::path default_run_name(const Config& config);
 
-/// An Error that lists the difference where the folder's config.toml is not of this configuration.
+/// Throws an Error that lists the differences if the folder's config.toml has another configuration.
 void refuse_other_configuration(const RunFolder& folder, const Config& here);
 
-/// Keeps other processes from training into the same folder while it lives; the kernel lets go of it when the process
-/// ends, however it ends. A folder that is in use is an Error.
+/// Keeps other processes from training in the same folder during its lifetime; the kernel releases it when the process
+/// ends, in whatever way. A folder that is in use is an Error.
 class RunLock {
  public:
-  explicit RunLock(const RunFolder& folder);  ///< creates the folder where it is missing
+  explicit RunLock(const RunFolder& folder);  ///< creates the folder if it is missing
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;

@@ -6,8 +6,8 @@
 
 namespace covnoise {
 
-/// The loaders of a run: training examples after data.train_limit (the first N) and data.holdout (the last N of those
-/// set aside as validation examples), and the test set, where the configuration trains.
+/// The loaders of a run, on its device: the training examples (the first data.train_limit, without the last
+/// data.holdout of them), the validation examples (those held out), and the test set.
 struct Split {
   Loader train, test;
   std::optional<Loader> validation;
@@ -15,8 +15,8 @@ struct Split {
 
 Split make_split(const DataSource& source, const Config& config);
 
-/// Where a configuration trains (run.device), with that device's arithmetic set as train.precision and
-/// run.deterministic say. What is in bf16 or tf32 on a GPU is float32 on a CPU.
+/// The device of a configuration (run.device), with its arithmetic set according to train.precision and
+/// run.deterministic. What is bf16 or tf32 on a GPU is float32 on a CPU.
 at::Device training_device(const Config& config);
 
 }  // namespace covnoise

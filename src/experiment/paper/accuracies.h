@@ -1,0 +1,16 @@
+#pragma once
+#include "experiment/paper/result.h"
+
+namespace covnoise::paper {
+
+/// Last epochs of a cell's finished runs, in 0..1.
+struct Accuracies {
+  MeanStd test, train, gap;   ///< gap: train - test, in evaluation mode
+  std::vector<double> tests;  ///< by seed
+};
+Accuracies accuracies_of(const Cell& cell);
+
+/// The item's cell of this row and regime.
+const Cell& find_cell(const Context& context, const Row& row, const std::string& regime);
+
+}  // namespace covnoise::paper

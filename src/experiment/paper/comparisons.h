@@ -1,0 +1,38 @@
+#pragma once
+#include "covnoise/core/internal/statistics.h"
+#include "experiment/paper/result.h"
+
+namespace covnoise::paper {
+
+/// A comparison on one row, in points of test accuracy.
+struct RowDifference {
+  Row row;
+  std::int64_t first_seeds = 0, second_seeds = 0;
+  Estimate difference;   ///< Welch's
+  double p = NAN;        ///< of no difference, adjusted by Holm's method over the rows
+  double paper = NAN;    ///< the paper's difference
+  double paper_p = NAN;  ///< of the paper's being the true difference, adjusted likewise
+
+  bool there() const { return first_seeds > 0 && second_seeds > 0; }
+  std::string seeds_text() const;  ///< "3, 2"
+};
+
+/// A comparison on all rows of an item.
+struct ComparedRows {
+  Comparison comparison;
+  std::vector<RowDifference> rows;
+  Pooled pooled;
+
+  std::string name() const;  ///< "lb-diag - lb"
+};
+
+/// All comparisons of the item, in its order.
+std::vector<ComparedRows> compare_rows(const Context& context);
+
+/// What the columns of comparison_table() are.
+extern const char* const kComparisonNote;
+/// A line per row of the item and one for the pooled difference; its title is the comparison's name.
+Table comparison_table(const ComparedRows& compared);
+Json comparison_json(const ComparedRows& compared);
+
+}  // namespace covnoise::paper
