@@ -5,6 +5,7 @@
 #include "covnoise/train/internal/run_records.h"
 #include "covnoise/train/internal/software.h"
 #include "experiment/paper/recipes.h"
+#include "experiment/table.h"
 
 #include <fmt/format.h>
 
