@@ -23,8 +23,8 @@ struct RunResult {
 };
 
 struct RunnerOptions {
-  std::filesystem::path out;      ///< runs/<name>, logs/<name>.toml and logs/<name>.log below it
-  std::filesystem::path program;  ///< covnoise, started once per run
+  std::filesystem::path out;      ///< runs/NAME, logs/NAME.toml and logs/NAME.log below it
+  std::filesystem::path program;  ///< covnoise itself, to be started for each run
   std::string data_dir;
   std::int64_t jobs = 0;                                ///< parallel runs; 0: as many as suit the device
   std::function<int()> stop_signal = [] { return 0; };  ///< polled; if not 0, the runs are ended with this signal
