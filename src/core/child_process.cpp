@@ -26,8 +26,8 @@ struct StartFailure {
   int error;
 };
 
-/// Everything that the child needs between fork and exec, prepared before the fork: of a process with several threads
-/// the child may call async-signal-safe functions only, so that it must not allocate memory.
+/// Everything that the child needs between fork and exec, prepared before the fork: the child of
+/// a process with several threads may call async-signal-safe functions only, and so must not allocate memory.
 struct Prepared {
   const char* program;
   char* const* arguments;
@@ -43,11 +43,16 @@ struct Prepared {
   ::_exit(127);
 }
 
+/// Moves `opened` to `target`; not close-on-exec, since it may be the target itself where that was closed.
+bool replace(int target, int opened) {
+  return opened >= 0 && ::dup2(opened, target) >= 0 && (opened <= 2 || ::close(opened) == 0);
+}
+
 void redirect(const Prepared& prepared) {
-  const int empty = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (empty < 0 || ::dup2(empty, 0) < 0) fail(prepared, StartFailure::kInput);
-  const int log = ::open(prepared.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (log < 0 || ::dup2(log, 1) < 0 || ::dup2(log, 2) < 0) fail(prepared, StartFailure::kLog);
+  if (!replace(0, ::open("/dev/null", O_RDONLY))) fail(prepared, StartFailure::kInput);
+  if (!replace(1, ::open(prepared.log, O_WRONLY | O_CREAT | O_APPEND, 0666)) || ::dup2(1, 2) < 0) {
+    fail(prepared, StartFailure::kLog);
+  }
 }
 
 [[noreturn]] void become(const Prepared& prepared) {

@@ -50,7 +50,7 @@ std::string how_it_ended(const Rank& rank, int code) {
                                 : fmt::format("failed with exit code {}", code));
 }
 
-/// Waits for all; patience with the rest ends some time after one has failed.
+/// Waits for all ranks; ends the others some time after one has failed.
 int wait_for_all(std::vector<Rank>& ranks, const LaunchOptions& options) {
   constexpr std::chrono::seconds kPatience(10);
   int result = 0;

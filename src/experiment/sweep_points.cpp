@@ -98,7 +98,7 @@ std::vector<Values> random_points(const std::vector<Axis>& axes, std::int64_t co
   return points;
 }
 
-/// "train.lr=0.1" -> "lr0.1", with what does not belong into a folder's name left out.
+/// "train.lr=0.1" -> "lr0.1", without characters that do not belong in a folder name.
 std::string run_name(const Values& values, const std::string& seed) {
   std::string name;
   for (const auto& [key, value] : values) {

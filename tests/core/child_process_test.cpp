@@ -4,6 +4,7 @@
 #include "covnoise/core/internal/file.h"
 #include "support/temporary_folder.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -74,12 +75,18 @@ TEST(ChildProcess, SaysWhyItDoesNotStart) {
               HasSubstr("missing/log: No such file or directory"));
 }
 
-/// A pipe that stays open as long as a process that inherited its write end lives.
+/// A pipe whose write end other processes inherit: it stays open as long as one of them lives.
 class Lifeline {
  public:
   Lifeline() { EXPECT_EQ(::pipe(ends_.data()), 0); }
   ~Lifeline() { ::close(ends_[0]); }
-  void keep_reading_end() const { ::close(ends_[1]); }
+  int write_end() const { return ends_[1]; }
+  /// Leaves the write end to the others, and waits for a byte from one of them.
+  void wait_for_start() const {
+    ::close(ends_[1]);
+    char byte = 0;
+    ASSERT_EQ(::read(ends_[0], &byte, 1), 1);
+  }
   bool closed_within(int milliseconds) const {
     pollfd watched{ends_[0], 0, 0};
     return ::poll(&watched, 1, milliseconds) == 1;
@@ -94,8 +101,8 @@ constexpr int kPatience = 20'000;  // milliseconds; the children below would sle
 TEST(ChildProcess, IsKilledWithWhatItStartedWhenDestroyed) {
   const Lifeline lifeline;
   {
-    const ChildProcess child({{"sh", "-c", "sleep 60 & wait"}});
-    lifeline.keep_reading_end();
+    const ChildProcess child({{"sh", "-c", fmt::format("sleep 60 & printf x >&{}; wait", lifeline.write_end())}});
+    ASSERT_NO_FATAL_FAILURE(lifeline.wait_for_start());
     EXPECT_FALSE(lifeline.closed_within(0));
   }
   EXPECT_TRUE(lifeline.closed_within(kPatience));
@@ -103,23 +110,18 @@ TEST(ChildProcess, IsKilledWithWhatItStartedWhenDestroyed) {
 
 TEST(ChildProcess, DiesWithAParentThatIsKilled) {
   const Lifeline lifeline;
-  std::array<int, 2> started{};
-  ASSERT_EQ(::pipe(started.data()), 0);
   const pid_t parent = ::fork();
   if (parent == 0) {
     const ChildProcess child({{"sleep", "60"}});
-    [[maybe_unused]] const auto written = ::write(started[1], "x", 1);
+    [[maybe_unused]] const auto written = ::write(lifeline.write_end(), "x", 1);
     ::pause();
     ::_exit(0);
   }
-  lifeline.keep_reading_end();
-  char byte = 0;
-  ASSERT_EQ(::read(started[0], &byte, 1), 1);
+  ASSERT_NO_FATAL_FAILURE(lifeline.wait_for_start());
   EXPECT_FALSE(lifeline.closed_within(0));
   ::kill(parent, SIGKILL);
   ASSERT_EQ(::waitpid(parent, nullptr, 0), parent);
   EXPECT_TRUE(lifeline.closed_within(kPatience));
-  for (const int end : started) ::close(end);
 }
 
 }  // namespace

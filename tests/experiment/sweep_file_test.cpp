@@ -30,7 +30,7 @@ class SweepFileTest : public ::testing::Test {
   testing::TemporaryFolder folder_;
 };
 
-/// The text of numbers and the order of keys stay: both are in the names of the runs.
+/// The text of numbers and the order of keys are kept: the names of the runs contain both.
 TEST_F(SweepFileTest, IsWhatTheCommandLineWouldSay) {
   const auto file = read(R"(recipe = "../mlp.toml"
 out = "runs/search"
@@ -81,7 +81,7 @@ TEST_F(SweepFileTest, RefusesMistakesWithTheirPlace) {
   EXPECT_THAT(error("[vary\n"), HasSubstr("sweep.toml:1:"));
 }
 
-/// The saved tables of the paper's searches know every run that the files plan: names and values are those of before.
+/// The saved tables of the paper's searches have every planned run: changed values or names would be missing there.
 TEST(PaperSearch, PlansWhatTheSavedTablesHave) {
   const fs::path root(COVNOISE_SOURCE_DIR);
   int files = 0;

@@ -26,12 +26,11 @@ struct SweepArguments {
   ExperimentArguments experiment;
 };
 
-template <typename T>
-void prepend(std::vector<T>& list, const std::vector<T>& first) {
+void prepend(std::vector<std::string>& list, const std::vector<std::string>& first) {
   list.insert(list.begin(), first.begin(), first.end());
 }
 
-/// What the command line says goes over what the sweep file says.
+/// The command line overrides the sweep file.
 void read_file_argument(SweepArguments& arguments, bool out_given) {
   const auto file = read_sweep_file(arguments.file);
   if (!file) {
@@ -46,7 +45,7 @@ void read_file_argument(SweepArguments& arguments, bool out_given) {
   if (arguments.table.empty()) arguments.table = file->table;
 }
 
-/// Lines of the saved table stay for runs that are not here.
+/// Keeps the lines of the saved table for runs that are not available.
 SweepResult collect(const SweepArguments& arguments, const std::vector<SweepPoint>& points) {
   require(
       arguments.table.empty() || arguments.sweep.only.empty(),

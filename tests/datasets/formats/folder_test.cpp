@@ -21,7 +21,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// A picture of one colour, or one grey.
+/// A picture of a single colour or grey value.
 Image plain(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& colour) {
   Image image{width, height, static_cast<std::int64_t>(colour.size()), {}};
   for (std::int64_t i = 0; i < width * height; ++i)
