@@ -1,6 +1,5 @@
 #pragma once
 #include "covnoise/analysis/lanczos.h"
-#include "covnoise/train/internal/split.h"
 #include "covnoise/train/trainer.h"
 
 #include <filesystem>
