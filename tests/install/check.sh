@@ -86,7 +86,8 @@ check_components() {
 check_version() {
   rm -rf other && mkdir -p "other/$LIBDIR/cmake"
   cp -r "$prefix/$LIBDIR/cmake/covnoise" "other/$LIBDIR/cmake/"
-  local package=$work/other/$LIBDIR/cmake/covnoise line='built with LibTorch 0\.9\.9, but this project found LibTorch [1-9]'
+  local package=$work/other/$LIBDIR/cmake/covnoise
+  local line='built with LibTorch 0\.9\.9, but this project found LibTorch [1-9]'
   sed -i 's/^set(covnoise_TORCH_VERSION .*/set(covnoise_TORCH_VERSION "0.9.9")/' "$package/covnoiseConfig.cmake"
   if configure "$here/operators" refused -Dcovnoise_DIR="$package" >refused.log 2>&1; then
     fail "LibTorch 0.9.9 is accepted"
