@@ -21,6 +21,7 @@ struct HessianOptions {
   double memory = 0;  ///< GiB for graphs that are kept between products; 0: half of what is free
 };
 
+/// Eigenvalues of one run.
 struct HessianResult {
   std::string run, model, data, regime;
   std::uint64_t seed = 0;  ///< of the run
@@ -30,6 +31,7 @@ struct HessianResult {
   Spectrum spectrum;  ///< empty where it was not asked for
 };
 
+/// Eigenvalues of several runs.
 struct HessianStudy {
   HessianOptions options;
   std::vector<HessianResult> results;  ///< one for each run

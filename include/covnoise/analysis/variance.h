@@ -22,6 +22,7 @@ struct VarianceOptions {
   std::uint64_t seed = 0;
 };
 
+/// Gradient variance of one layer.
 struct LayerVariance {
   std::string layer;  ///< the last one is "all"
   std::int64_t parameters = 0;
@@ -31,12 +32,14 @@ struct LayerVariance {
   Measured over_actual;  ///< that over the small batch's variance times M_S: 1 where the estimate is right
 };
 
+/// Gradient variance of one regime.
 struct RegimeVariance {
   std::string regime;
   std::int64_t batch = 0;
   std::vector<LayerVariance> layers;
 };
 
+/// Gradient variances of the regimes at one network.
 struct VarianceStudy {
   VarianceOptions options;
   std::string model, data;

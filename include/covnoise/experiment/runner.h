@@ -16,14 +16,16 @@ struct RunSpec {
   Config config;     ///< resolved
 };
 
+/// What became of a run.
 struct RunResult {
   RunSpec spec;
   std::optional<RunSummary> summary;  ///< its last epoch, once it is there; a run that diverged is a result, too
   std::string failure;                ///< a line that says why it ended without one
 };
 
+/// Where and how runs are trained.
 struct RunnerOptions {
-  std::filesystem::path out;      ///< runs/<name>, logs/<name>.toml and logs/<name>.log below it
+  std::filesystem::path out;      ///< runs/NAME, logs/NAME.toml and logs/NAME.log below it
   std::filesystem::path program;  ///< covnoise itself, to be started for each run
   std::string data_dir;
   std::int64_t jobs = 0;                                ///< runs at a time, 0: as many as the device has room for

@@ -22,7 +22,7 @@ enum class Squares {
 
 /// What to collect in the next backward pass.
 struct Request {
-  Squares squares = Squares::kNone;
+  Squares squares = Squares::kNone;  ///< which squares to add up
   bool kronecker = false;        ///< of each linear and convolution layer the factor G, and a draw from the factor A
   bool gram = false;             ///< Gram matrix and fourth powers of the per-example gradients
   std::int64_t ghost_batch = 0;  ///< examples of one ghost batch, for kGhost

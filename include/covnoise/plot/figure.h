@@ -11,6 +11,7 @@ namespace covnoise::plot {
 
 enum class Scale { kLinear, kLog };
 
+/// One axis of a panel.
 struct Axis {
   std::string label = {};                    ///< with its unit in brackets, where it has one
   Scale scale = Scale::kLinear;              ///< a logarithmic axis leaves out what is not positive
@@ -95,6 +96,7 @@ struct Panel {
   bool equal_scales = false;  ///< one unit is as long on x as on y
 };
 
+/// Panels under a title.
 struct Figure {
   std::string title, subtitle;  ///< the subtitle is wrapped to the figure's width
   std::vector<Panel> panels;    ///< row by row
