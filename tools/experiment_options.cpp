@@ -10,10 +10,10 @@ namespace covnoise {
 
 void add_experiment_options(CLI::App& command, ExperimentArguments& arguments) {
   command.add_option("--out", arguments.out, "folder for runs and results")->capture_default_str();
-  command.add_option("--data-dir", arguments.data_dir, "where the data sets are");
+  command.add_option("--data-dir", arguments.data_dir, "folder of the data sets");
   command
       .add_option("--jobs", arguments.jobs,
-                  "runs at a time (default: on a GPU three of small batches or two of large ones, else one)")
+                  "parallel runs (default: on a GPU 3 with small batches or 2 with large ones; otherwise 1)")
       ->check(above_zero());
 }
 

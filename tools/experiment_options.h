@@ -5,7 +5,7 @@
 
 namespace covnoise {
 
-/// What commands that train many runs have in common.
+/// Options common to the commands that train many runs.
 struct ExperimentArguments {
   std::string out, data_dir;
   std::int64_t jobs = 0;

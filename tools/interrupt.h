@@ -2,7 +2,7 @@
 
 namespace covnoise {
 
-/// Catches the first SIGINT and SIGTERM; a second one ends the process at once.
+/// Catches the first SIGINT and SIGTERM; a second one ends the process immediately.
 void catch_interrupts();
 
 /// The signal caught, or 0.

@@ -4,6 +4,7 @@
 #include "covnoise/core/memory.h"
 
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 #include <cstdio>
 #include <exception>
@@ -17,11 +18,17 @@ void warn(const std::string& line) { std::fprintf(stderr, "covnoise: %s\n", line
 
 namespace {
 
-/// One line, whatever the message holds.
+/// Prints one line, even if the message has several.
 int complain(std::string message, int exit_code) {
   for (char& c : message) c = c == '\n' ? ' ' : c;
   covnoise::warn(message);
   return exit_code;
+}
+
+/// "covnoise data fetch" where the arguments named that subcommand.
+std::string command_name(const CLI::App& app) {
+  const auto named = app.get_subcommands();
+  return named.empty() ? app.get_name() : app.get_name() + " " + command_name(*named.front());
 }
 
 }  // namespace
@@ -51,7 +58,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    return complain(std::string(error.what()) + " (covnoise --help lists what there is)", 2);
+    return complain(fmt::format("{} (see {} --help)", error.what(), command_name(app)), 2);
   } catch (const covnoise::Error& error) {
     return complain(error.what(), error.exit_code());
   } catch (const c10::Error& error) {

@@ -3,7 +3,7 @@
 
 namespace covnoise {
 
-/// Checks of an option's number whose message a person can read (those of the library print the largest double).
+/// Checks of a numeric option with readable messages (those of CLI11 print the largest double).
 CLI::Validator above_zero();
 CLI::Validator at_least_zero();
 

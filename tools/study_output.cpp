@@ -9,7 +9,7 @@ namespace covnoise {
 void print_study(const std::string& table, const std::vector<std::filesystem::path>& paths) {
   std::printf("%s\n", table.c_str());
   for (const auto& path : paths) std::printf("%s\n", path.c_str());
-  if (!plot::png_available()) std::puts("(no PNG: this build has no cairo; install libcairo2-dev and build again)");
+  if (!plot::png_available()) std::puts(kNoPng);
 }
 
 }  // namespace covnoise

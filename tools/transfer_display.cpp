@@ -23,19 +23,19 @@ void TransferDisplay::show(const FetchEvent& event) {
   end_bar();
   switch (event.kind) {
     case Kind::kPresent:
-      fmt::print("{}: already here, checksum right\n", event.file);
+      fmt::print("{}: already there, checksum correct\n", event.file);
       break;
     case Kind::kFailed:
-      fmt::print("{}; trying the next place\n", event.text);
+      fmt::print("{}; trying the next site\n", event.text);
       break;
     case Kind::kInstalled:
-      fmt::print("{}: checksum right, installed\n", event.file);
+      fmt::print("{}: checksum correct, installed\n", event.file);
       break;
     case Kind::kStarted:
       begin_ = event.done;
       tenths_ = 0;
       started_ = Clock::now();
-      fmt::print("{}{}\n", event.text, event.done > 0 ? fmt::format(" (going on at byte {})", event.done) : "");
+      fmt::print("{}{}\n", event.text, event.done > 0 ? fmt::format(" (resuming at byte {})", event.done) : "");
       break;
     case Kind::kBytes:
       break;

@@ -6,7 +6,7 @@
 
 namespace covnoise {
 
-/// Shows a download: a bar that moves on a terminal, else one line at the beginning, each further tenth, and the end.
+/// Shows a download: a progress bar on a terminal, otherwise a line at the start and after each tenth.
 class TransferDisplay {
  public:
   TransferDisplay();
@@ -21,8 +21,8 @@ class TransferDisplay {
 
   bool terminal_;
   bool bar_open_ = false;
-  std::uint64_t begin_ = 0;   // bytes that were there when this download began
-  std::uint64_t tenths_ = 0;  // last one printed
+  std::uint64_t begin_ = 0;   // bytes of an earlier download that this one resumes
+  std::uint64_t tenths_ = 0;  // the last one printed
   Clock::time_point started_{}, drawn_{};
 };
 

@@ -8,6 +8,6 @@ namespace covnoise {
 std::vector<std::string> digit_names();
 std::vector<std::string> fashion_names();
 std::vector<std::string> cifar10_names();
-std::vector<std::string> cifar100_names();  // the fine ones
+std::vector<std::string> cifar100_names();  // the fine labels
 
 }  // namespace covnoise

@@ -19,7 +19,7 @@ void expect_shape(const at::Tensor& images, const FileSet& set, const fs::path& 
                           images.size(2), images.size(3), s.name, s.channels, s.height, s.width));
 }
 
-/// Reads one file by itself.
+/// Reads one file on its own.
 void parse(const Layout& layout, std::size_t index, const fs::path& file, const FileSet& set) {
   if (layout.form != Layout::Form::kIdx) {
     read_files(layout, {file}, set);

@@ -13,28 +13,28 @@ namespace covnoise {
 struct KnownFile {
   std::string name;
   std::string md5;
-  std::string packed_md5;  // of NAME.gz, which may lie there instead; empty: there is no such form
+  std::string packed_md5;  // of NAME.gz, which may be there instead; empty: no such form
 };
 
-/// One form in which a data set may lie on disk.
+/// One form of a data set on disk.
 struct Layout {
   enum class Form { kIdx, kCifarBinary, kCifarPython };
   Form form;
-  std::string folder;                  // below a search place
+  std::string folder;                  // below a searched folder
   std::vector<KnownFile> train, test;  // kIdx: images, labels
 };
 
 struct Download {
   std::string file, md5;
-  bool archive = false;  // a tar.gz that holds the files of the first layout; else one of them, packed
+  bool archive = false;  // a tar.gz with the files of the first layout; otherwise one of them, gzipped
 };
 
-/// A data set that lies in files of known names and checksums.
+/// A data set in files of known names and checksums.
 struct FileSet {
   DataSummary summary;
   std::vector<std::string> classes;
   bool augment = false;
-  std::vector<Layout> layouts;     // in order of preference; `fetch` makes the first
+  std::vector<Layout> layouts;     // in order of preference; `fetch` creates the first
   std::vector<std::string> sites;  // base URLs, each ending in '/'
   std::vector<Download> downloads;
 };
@@ -42,20 +42,20 @@ struct FileSet {
 /// mnist, fashion-mnist, cifar10, cifar100.
 const std::vector<FileSet>& file_sets();
 
-/// One download for each file of a layout: NAME.gz.
+/// One download per file of a layout: NAME.gz.
 std::vector<Download> packed_files(const Layout& layout);
 
-/// The files of one layout, found complete.
+/// The files of one layout, all found.
 struct FoundFiles {
   const Layout* layout;
   std::filesystem::path folder;
   std::vector<std::filesystem::path> train, test;
 };
-/// Sets with the same file names, like MNIST and Fashion-MNIST, are told apart by their folder, or else by a checksum
-/// among those of `known`.
+/// Data sets with the same file names, like MNIST and Fashion-MNIST, are distinguished by their folder, or else by a
+/// checksum among those of `known`.
 std::optional<FoundFiles> find_files(const FileSet& set, const DataOptions& options,
                                      const std::vector<FileSet>& known = file_sets());
-/// The same; if there is nothing, an Error with the places looked in.
+/// The same; an Error with the folders searched if nothing was found.
 FoundFiles require_files(const FileSet& set, const DataOptions& options);
 
 Dataset read_files(const Layout& layout, const std::vector<std::filesystem::path>& files, const FileSet& set);

@@ -1,4 +1,4 @@
-// The published data sets: names, checksums and places of their files.
+// The published data sets: names, checksums and sites of their files.
 #include "datasets/class_names.h"
 #include "datasets/file_set.h"
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kFolder = "folder:";
 
-/// A data set that the program draws itself.
+/// A data set that the program generates.
 struct EmbeddedSet {
   DataSummary summary;
   std::function<DataSource()> make;

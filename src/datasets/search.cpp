@@ -27,15 +27,15 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-/// NAME, or else NAME.gz where that form exists; empty if neither is there.
+/// NAME, or else NAME.gz where that form exists; empty if neither exists.
 fs::path existing(const fs::path& folder, const KnownFile& file) {
   if (is_file(folder / file.name)) return folder / file.name;
   const fs::path packed = folder / (file.name + ".gz");
   return !file.packed_md5.empty() && is_file(packed) ? packed : fs::path();
 }
 
-/// MNIST and Fashion-MNIST use the same file names. In a folder that does not say which it is, the checksum of the
-/// labels does.
+/// MNIST and Fashion-MNIST use the same file names. If the folder does not tell which it is, the checksum of the labels
+/// does.
 bool belongs_to_another(const FileSet& set, const FoundFiles& found, const std::vector<FileSet>& known) {
   if (found.layout->form != Layout::Form::kIdx) return false;
   const std::string md5 = md5_hex_of_file(found.test.back());

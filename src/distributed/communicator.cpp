@@ -13,8 +13,8 @@
 namespace covnoise {
 namespace {
 
-constexpr std::chrono::milliseconds kGrace(3000);     // for the program's own thread, once a rank is lost
-constexpr std::chrono::milliseconds kPatience(1500);  // for the news, once an operation has failed
+constexpr std::chrono::milliseconds kGrace(3000);     // for the program's own thread, after a rank is lost
+constexpr std::chrono::milliseconds kPatience(1500);  // for the name of the lost rank, after an operation has failed
 
 std::string own_name() {
   char host[256] = "?";
@@ -22,7 +22,7 @@ std::string own_name() {
   return fmt::format("{}, process {}", host, ::getpid());
 }
 
-/// Byte strings one after another, each behind its length.
+/// Byte strings one after another, each preceded by its length.
 std::string joined(const std::vector<std::string>& parts) {
   std::string all;
   for (const auto& part : parts) all += fmt::format("{}:{}", part.size(), part);
@@ -48,7 +48,7 @@ Communicator::Communicator(const RankInfo& info, const CommunicatorOptions& opti
       group_(std::make_unique<ProcessGroup>(info, options.timeout)) {
   meet(options);
   guarded([&] { group_->connect(options.device); });
-  auto first = at::zeros({1}, at::TensorOptions(options.device));  // a GPU's connections are made by the first use
+  auto first = at::zeros({1}, at::TensorOptions(options.device));  // NCCL connects at the first use
   all_reduce(first);
 }
 
@@ -79,8 +79,8 @@ Communicator::~Communicator() { group_.reset(); }
 
 std::string Communicator::lost_message(int rank) const {
   return fmt::format(
-      "rank {}: lost rank {} ({}), so the training cannot go on; the last checkpoint is whole, and the "
-      "same command goes on from it",
+      "rank {}: lost rank {} ({}), so the training cannot continue; the last checkpoint is complete: repeat "
+      "the command to resume from it",
       info_.rank, rank, name_of(rank));
 }
 
@@ -140,7 +140,7 @@ std::string Communicator::broadcast_bytes(const std::string& bytes, int root) {
   return {static_cast<const char*>(tensor.data_ptr()), static_cast<std::size_t>(count)};
 }
 
-/// Rank 0 collects them and hands out all at once: 2 R messages instead of R^2.
+/// Rank 0 collects them and distributes all at once: 2 R messages instead of R^2.
 std::vector<std::string> Communicator::all_gather(const std::string& bytes) {
   const std::string key = fmt::format("gather/{}/", gathers_++);
   return guarded([&] {

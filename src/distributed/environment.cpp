@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kLastPort = 65535;
 
-/// The names that one launcher gives.
+/// One launcher's names of the variables.
 struct Names {
   const char *launcher, *rank, *size, *local_rank, *local_size;
 };
@@ -20,7 +20,7 @@ constexpr Names kLaunchers[] = {
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-    // Of the step, not of the job: a shell inside an allocation is one process.
+    // Those of the job step, not of the job: a shell inside an allocation is one process.
     {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr},
 };
 
@@ -37,7 +37,7 @@ int number_or(const Environment& environment, const char* name, int otherwise, i
   return text ? number(name, *text, 0, most) : otherwise;
 }
 
-/// A port that two jobs on one machine do not share by accident.
+/// Derived from the job, so that two jobs on one machine use different ports.
 int default_port(const Environment& environment) {
   constexpr int kFirst = 29500, kCount = 10000;
   const auto job = environment("SLURM_JOB_ID");

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int32_t kGoodbye = -1;
 
-/// One number on a connection; false where it is closed.
+/// Sends or receives one number; false if the connection is closed.
 bool send_number(int descriptor, std::int32_t value) {
   return ::send(descriptor, &value, sizeof value, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof value);
 }
@@ -26,7 +26,7 @@ bool receive_number(int descriptor, std::int32_t& value) {
   return ::recv(descriptor, &value, sizeof value, MSG_WAITALL) == static_cast<ssize_t>(sizeof value);
 }
 
-/// Probes a silent machine after 10 s, every 5 s, and gives it up after 4 answers that did not come.
+/// Probes a silent machine after 10 s, then every 5 s, and gives up after 4 missing answers.
 void keep_alive(int descriptor) {
   const int on = 1, idle = 10, interval = 5, probes = 4;
   ::setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -64,7 +64,7 @@ int PeerMonitor::listen(int& descriptor) {
   const int off = 0;
   if (descriptor >= 0) ::setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   if (descriptor < 0 || ::bind(descriptor, reinterpret_cast<sockaddr*>(&here), sizeof here) != 0) {
-    // A machine without IPv6.
+    // This machine has no IPv6.
     if (descriptor >= 0) ::close(descriptor);
     sockaddr_in old = {};
     old.sin_family = AF_INET;
@@ -99,7 +99,8 @@ void PeerMonitor::accept_all(int listening, int count, Clock::time_point until) 
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
     pollfd waiting = {listening, POLLIN, 0};
     if (left <= 0 || ::poll(&waiting, 1, static_cast<int>(left)) == 0) {
-      throw Error(fmt::format("only {} of {} ranks came; --timeout waits longer", connections_.size() + 1, count + 1));
+      throw Error(
+          fmt::format("only {} of {} ranks connected; --timeout waits longer", connections_.size() + 1, count + 1));
     }
     const int descriptor = ::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC);
     std::int32_t rank = 0;
@@ -135,7 +136,7 @@ void PeerMonitor::watch() {
   }
 }
 
-/// False where a rank was lost. A connection that said goodbye is no longer listened to.
+/// False if a rank was lost. A connection that said goodbye is no longer watched.
 bool PeerMonitor::hear(Connection& connection) {
   std::int32_t news = 0;
   if (!receive_number(connection.descriptor, news)) news = connection.rank;

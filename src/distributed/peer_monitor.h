@@ -11,31 +11,31 @@
 
 namespace covnoise {
 
-/// Notices at once when the process of a rank ends. Every rank holds one idle connection to rank 0, which the kernel
-/// closes with the process, however that ends; rank 0 tells the others whom it lost first. No data goes this way. A
-/// machine that vanishes without a word is noticed by TCP's keep-alive, after about half a minute.
+/// Detects immediately when the process of a rank ends. Every rank holds an idle connection to rank 0, which the kernel
+/// closes when the process ends for any reason; rank 0 tells the others which rank it lost first. The connections carry
+/// no data. TCP keep-alive detects a machine that vanishes silently, after about half a minute.
 class PeerMonitor {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Rank 0: the port where the others shall connect.
+  /// Rank 0: the port to which the others connect.
   static int listen(int& descriptor);
 
-  /// What happens where a rank is lost and this object still lives `grace` later: the program's own thread is then busy
-  /// with something else, or waits for the lost one. Called on a thread of this object.
+  /// Called on a thread of this object if a rank is lost and this object still exists `grace` later: the program's own
+  /// thread is then busy with something else, or waits for the lost rank.
   struct LastResort {
     std::chrono::milliseconds grace;
     std::function<void(int lost)> call;
   };
 
-  /// Rank 0 with the descriptor of `listen`, the others with its port.
+  /// Rank 0 passes the descriptor of `listen`, the others its port.
   PeerMonitor(const RankInfo& info, int listening, int port, std::chrono::milliseconds timeout, LastResort last_resort);
-  /// Without `leave` before it, the others see this rank as lost.
+  /// Unless `leave` was called, the others see this rank as lost.
   ~PeerMonitor();
 
-  /// The rank that was lost first; waits for the news as long as `patience`.
+  /// The rank that was lost first; waits for it at most `patience`.
   std::optional<int> lost(std::chrono::milliseconds patience = {});
-  /// Says goodbye, and waits: rank 0 for the others, they for its answer.
+  /// Says goodbye and waits: rank 0 for the others, the others for its answer.
   void leave();
 
  private:

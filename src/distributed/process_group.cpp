@@ -37,7 +37,7 @@ using C10dBackend = c10d::Backend;
 using C10dBackend = c10d::ProcessGroup;
 #endif
 
-/// c10d logs what it also throws: an error of ours is one line.
+/// Silences c10d's log: it repeats what c10d throws, and our errors are one line.
 void silence_c10d() {
   constexpr int kFatalOnly = 3;
 #ifdef C10_USE_GLOG
@@ -47,9 +47,9 @@ void silence_c10d() {
 #endif
 }
 
-/// While it lives, what this thread writes to a connection that the other end has closed fails instead of ending the
-/// process, as on every thread that it starts, also later. Gloo needs that: it writes to a lost rank's connection with
-/// a plain writev. The signal's own setting is the program's, and stays.
+/// Blocks SIGPIPE on this thread, and on the threads that it starts meanwhile for their whole life: writing to a closed
+/// connection then fails instead of ending the process. Gloo needs this, because it writes to the connection of a lost
+/// rank with plain writev. The program's own handling of the signal is not changed.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {
@@ -70,17 +70,17 @@ class WithoutSigpipe {
   sigset_t sigpipe_, before_;
 };
 
-/// What c10d's exception about a store means.
+/// The meaning of an exception of c10d's store.
 [[noreturn]] void no_store(const RankInfo& info, bool serves, const std::string& what, std::chrono::seconds timeout) {
   if (serves && (what.find("listen") != std::string::npos || what.find("in use") != std::string::npos)) {
     throw Error(fmt::format(
-        "rank 0 cannot listen on port {} of this machine: another program has it; set MASTER_PORT to a free "
-        "one, the same for all ranks",
+        "rank 0 cannot listen on port {} of this machine: it is in use; set MASTER_PORT to a free port, the "
+        "same for all ranks",
         info.port));
   }
   if (serves) {
     throw Error(
-        fmt::format("rank 0 listens on port {} of this machine, but {} does not lead there: set MASTER_ADDR to "
+        fmt::format("rank 0 listens on port {} of this machine, but {} is not its address: set MASTER_ADDR to "
                     "this machine's address",
                     info.port, info.address));
   }
@@ -93,7 +93,7 @@ class WithoutSigpipe {
 c10::intrusive_ptr<c10d::Store> open_store(const RankInfo& info, std::chrono::milliseconds timeout) {
   silence_c10d();
   const WithoutSigpipe also_in_the_stores_threads;
-  const auto seconds = std::chrono::ceil<std::chrono::seconds>(timeout);  // c10d counts whole ones here
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(timeout);  // c10d takes whole seconds here
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(info.port);
   options.isServer = info.rank == 0 && !info.agent_store;
@@ -164,7 +164,7 @@ void ProcessGroup::connect(at::Device device) {
   if (device.is_cuda()) state_->backend = nccl(state_->info, state_->store, state_->timeout);
 #endif
   require(state_->backend.defined(),
-          fmt::format("this build cannot train on {} in several processes: it was made without {}", device.str(),
+          fmt::format("this build cannot train on {} in several processes: it was built without {}", device.str(),
                       device.is_cpu() ? "Gloo's headers (libgloo-dev)" : "NCCL's header (nccl.h)"));
 }
 
@@ -194,7 +194,7 @@ void ProcessGroup::close() {
 
 std::string own_address_towards(const std::string& address, int port) {
   addrinfo hints = {};
-  hints.ai_socktype = SOCK_DGRAM;  // connecting one sends nothing
+  hints.ai_socktype = SOCK_DGRAM;  // connecting a UDP socket sends nothing
   addrinfo* found = nullptr;
   const int failed = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
   require(failed == 0, fmt::format("MASTER_ADDR = {}: {}", address, failed ? ::gai_strerror(failed) : ""));
@@ -213,7 +213,7 @@ std::string own_address_towards(const std::string& address, int port) {
     if (descriptor >= 0) ::close(descriptor);
   }
   ::freeaddrinfo(found);
-  require(!result.empty(), fmt::format("MASTER_ADDR = {}: this machine has no way to reach it", address));
+  require(!result.empty(), fmt::format("MASTER_ADDR = {}: not reachable from this machine", address));
   return result;
 }
 

@@ -11,26 +11,26 @@
 
 namespace covnoise {
 
-/// c10d behind its own small interface: the file of its definition alone knows how LibTorch 1.13 and 2.x differ, and
-/// which of Gloo and NCCL this build has. Failures are c10d's exceptions.
+/// A small interface to c10d: only its source file depends on the differences between LibTorch 1.13 and 2.x, and on
+/// whether this build has Gloo and NCCL. Failures are c10d's exceptions.
 class ProcessGroup {
  public:
-  /// Meets the other processes at info.address: a TCPStore, which rank 0 serves unless an agent does.
+  /// Connects to the TCPStore at info.address, which rank 0 serves unless an agent does.
   ProcessGroup(const RankInfo& info, std::chrono::milliseconds timeout);
   ~ProcessGroup();
 
-  /// Small byte strings under names, for all processes. `get` waits for the name.
+  /// Small named byte strings shared by all processes. `get` waits until the name exists.
   void set(const std::string& name, const std::string& bytes);
   std::string get(const std::string& name);
 
-  /// Connects the processes for tensors of this kind of device: Gloo for a CPU, NCCL for a GPU.
+  /// Connects the processes for tensors of this device type: Gloo for CPUs, NCCL for GPUs.
   void connect(at::Device device);
-  /// Sums over the ranks, in info. Started in the same order by every rank.
+  /// Starts summing over the ranks, in place. Every rank starts the sums in the same order.
   void start_all_reduce(at::Tensor tensor);
   void start_broadcast(at::Tensor tensor, int root);
-  /// Until what was started is done: on a CPU waits, on a GPU lets the current stream wait.
+  /// Waits for all operations started: on a CPU this thread, on a GPU the current stream.
   void finish();
-  /// At the regular end: nothing more will be started.
+  /// Called at the regular end: no more operations will be started.
   void close();
 
  private:
@@ -38,7 +38,7 @@ class ProcessGroup {
   std::unique_ptr<State> state_;
 };
 
-/// The address of this machine from which `address` can be reached, in digits.
+/// The numeric address of this machine from which `address` can be reached.
 std::string own_address_towards(const std::string& address, int port);
 
 }  // namespace covnoise

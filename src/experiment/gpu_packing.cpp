@@ -9,7 +9,7 @@ namespace {
 
 bool on_gpu(const Config& config) { return at::Device(config.run.device).is_cuda(); }
 
-/// One that leaves most of a GPU idle.
+/// Whether a run leaves most of a GPU idle.
 bool small(const Config& config) { return config.train.batch < 1024; }
 
 }  // namespace

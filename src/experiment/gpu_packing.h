@@ -8,11 +8,11 @@
 
 namespace covnoise {
 
-/// How many runs like this one go well side by side: `asked`, or where that is 0, what the device has room for.
+/// How many runs like this one are trained in parallel: `asked`, or if that is 0, as many as suit the device.
 std::int64_t side_by_side(const Config& config, std::int64_t asked);
 
-/// Which of the waiting runs starts beside those that are running; none where all must wait. On a GPU a small batch
-/// beside a large one would wait for its kernels at every step, so that only runs of one kind share it.
+/// Which of the waiting runs to start beside the running ones; none if all must wait. Small and large batches are never
+/// scheduled together on a GPU: at every step the small one would wait for the kernels of the large one.
 std::optional<std::size_t> next_to_start(const std::vector<const Config*>& waiting,
                                          const std::vector<const Config*>& running, std::int64_t asked);
 

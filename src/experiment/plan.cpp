@@ -1,5 +1,6 @@
 #include "experiment/plan.h"
 
+#include "covnoise/core/internal/counted.h"
 #include "experiment/run_state.h"
 #include "experiment/table.h"
 
@@ -8,7 +9,7 @@
 namespace covnoise {
 
 std::string plan_text(const std::vector<RunSpec>& specs, const std::filesystem::path& out) {
-  Table table{"", {"run", "batch", "epochs", "rate", "weight decay", "state"}, {}};
+  Table table{"", {"run", "batch", "epochs", "learning rate", "weight decay", "state"}, {}};
   for (const auto& spec : specs) {
     const auto& train = spec.config.train;
     std::string batch = fmt::to_string(train.batch), rate = fmt::format("{:g}", train.lr);
@@ -19,7 +20,7 @@ std::string plan_text(const std::vector<RunSpec>& specs, const std::filesystem::
     table.rows.push_back({spec.name, batch, fmt::to_string(train.epochs), rate, fmt::format("{:g}", train.weight_decay),
                           state_text(look_up(spec, out))});
   }
-  return fmt::format("{} run{}\n{}", specs.size(), specs.size() == 1 ? "" : "s", table.to_text());
+  return fmt::format("{}\n{}", counted(specs.size(), "run"), table.to_text());
 }
 
 }  // namespace covnoise

@@ -3,7 +3,7 @@
 
 namespace covnoise {
 
-/// How many runs, and a line for each: its main settings, and what there is of it below `out`.
+/// The number of runs and one line per run: its main settings, and its state below `out`.
 std::string plan_text(const std::vector<RunSpec>& specs, const std::filesystem::path& out);
 
 }  // namespace covnoise

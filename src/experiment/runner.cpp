@@ -1,13 +1,14 @@
 #include "covnoise/experiment/runner.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/core/internal/child_process.h"
+#include "covnoise/core/internal/counted.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/core/internal/progress.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/train/diverged.h"
 #include "covnoise/train/internal/checkpoint.h"
 #include "covnoise/train/internal/run_folder.h"
-#include "experiment/child.h"
 #include "experiment/gpu_packing.h"
 #include "experiment/software.h"
 
@@ -27,8 +28,8 @@ constexpr auto kPoll = std::chrono::milliseconds(50);
 
 fs::path folder_below(const fs::path& out, const RunSpec& spec) { return out / "runs" / spec.name; }
 
-/// What the metrics of a run say, where they go to its end.
-std::optional<RunSummary> outcome_there(const RunSpec& spec, const fs::path& run) {
+/// The summary of a run whose metrics are complete.
+std::optional<RunSummary> finished_outcome(const RunSpec& spec, const fs::path& run) {
   const RunFolder folder{run};
   if (!fs::exists(folder.config())) return std::nullopt;
   refuse_other_configuration(folder, spec.config);
@@ -38,10 +39,10 @@ std::optional<RunSummary> outcome_there(const RunSpec& spec, const fs::path& run
   return summary;
 }
 
-/// Whether a run needs no more training. The metrics are written before the last checkpoint; where there is none at
-/// all, somebody made room.
+/// Whether a run needs no more training. The metrics are written before the last checkpoint. A finished run without any
+/// checkpoint counts as well: its checkpoints were deleted to free space.
 bool ended(const RunSpec& spec, const fs::path& run) {
-  const auto summary = outcome_there(spec, run);
+  const auto summary = finished_outcome(spec, run);
   if (!summary || summary->diverged) return summary.has_value();
   const auto checkpoints = CheckpointStore(RunFolder{run}.checkpoints()).list();
   return checkpoints.empty() || checkpoints.back().step == summary->step;
@@ -53,11 +54,11 @@ std::string last_line(const fs::path& log) {
   return text.substr(text.rfind('\n') + 1);
 }
 
-/// The list being worked off.
+/// Works through the list.
 class Queue {
  public:
   Queue(const std::vector<RunSpec>& specs, const RunnerOptions& options) : options_(options) {
-    require(options.jobs >= 0, fmt::format("{} jobs: there must be at least one", options.jobs));
+    require(options.jobs >= 0, fmt::format("{} parallel runs: at least 1 is needed", options.jobs));
     for (const auto& spec : specs) {
       if (!ended(spec, folder_of(spec))) waiting_.push_back(results_.size());
       results_.push_back({spec, {}, {}});
@@ -67,10 +68,10 @@ class Queue {
 
   std::vector<RunResult> work() {
     ProgressBar bar(static_cast<std::int64_t>(waiting_.size()), "runs", options_.progress_bar);
-    if (before_ > 0) options_.say(fmt::format("{} of {} runs were there already", before_, results_.size()));
+    if (before_ > 0) options_.say(fmt::format("{} of {} runs were already finished", before_, results_.size()));
     while (!waiting_.empty() || !running_.empty()) {
       if (stopping_ == 0 && (stopping_ = options_.stop_signal()) != 0) {
-        for (auto& job : running_) job.child.signal(stopping_);
+        for (auto& job : running_) job.process.signal(stopping_);
       }
       if (stopping_ != 0 && running_.empty()) break;
       while (stopping_ == 0 && start_one()) {
@@ -80,7 +81,7 @@ class Queue {
     }
     bar.clear();
     if (stopping_ != 0) {
-      throw Error(fmt::format("interrupted with {} of {} runs to do; repeat the command to go on",
+      throw Error(fmt::format("interrupted with {} of {} runs left; repeat the command to resume",
                               results_.size() - before_ - done_ + failures_of(results_).size(), results_.size()),
                   128 + stopping_);
     }
@@ -93,10 +94,10 @@ class Queue {
  private:
   struct Job {
     std::size_t index;
-    Child child;
+    ChildProcess process;
   };
 
-  /// Whether there was one to start, and room for it.
+  /// Starts the next run that there is room for; false if there is none.
   bool start_one() {
     std::vector<const Config*> waiting, running;
     for (const std::size_t index : waiting_) waiting.push_back(&results_[index].spec.config);
@@ -124,12 +125,12 @@ class Queue {
         "--threads",
         fmt::to_string(std::max<std::int64_t>(1, available_processors() / side_by_side(spec.config, options_.jobs)))};
     if (!options_.data_dir.empty()) words.insert(words.end(), {"--data-dir", options_.data_dir});
-    running_.push_back({index, Child(words, log)});
+    running_.push_back({index, ChildProcess({words, {}, log})});
   }
 
   void collect(ProgressBar& bar) {
     for (std::size_t i = 0; i < running_.size();) {
-      const auto code = running_[i].child.poll();
+      const auto code = running_[i].process.poll();
       if (!code) {
         ++i;
         continue;
@@ -144,9 +145,9 @@ class Queue {
   }
 
   void finish(std::size_t index, int code) {
-    if (code == 128 + SIGINT || code == 128 + SIGTERM) stopping_ = code - 128;  // Ctrl-C reached it before us
+    if (code == 128 + SIGINT || code == 128 + SIGTERM) stopping_ = code - 128;  // it was interrupted itself
     if (stopping_ != 0 || code == 0 || code == kDivergedExit) return;
-    results_[index].failure = fmt::format("the run {} failed: {} (all of it is in {})", results_[index].spec.name,
+    results_[index].failure = fmt::format("the run {} failed: {} (log: {})", results_[index].spec.name,
                                           last_line(log_of(index)), log_of(index).string());
   }
 
@@ -181,7 +182,7 @@ std::vector<RunResult> run_all(const std::vector<RunSpec>& specs, const RunnerOp
 
 std::vector<RunResult> collect_all(const std::vector<RunSpec>& specs, const fs::path& out) {
   std::vector<RunResult> results;
-  for (const auto& spec : specs) results.push_back({spec, outcome_there(spec, folder_below(out, spec)), {}});
+  for (const auto& spec : specs) results.push_back({spec, finished_outcome(spec, folder_below(out, spec)), {}});
   return results;
 }
 
@@ -195,7 +196,7 @@ std::vector<std::string> failures_of(const std::vector<RunResult>& results) {
 
 void refuse_failures(const std::vector<std::string>& failures, const std::function<void(const std::string&)>& say) {
   for (const auto& line : failures) say(line);
-  require(failures.empty(), fmt::format("{} of the runs failed; repeat the command to try again", failures.size()));
+  require(failures.empty(), fmt::format("{} failed; repeat the command to try again", counted(failures.size(), "run")));
 }
 
 }  // namespace covnoise

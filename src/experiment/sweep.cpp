@@ -22,7 +22,7 @@ namespace {
 
 bool held_out(const SweepPoint& point) { return point.runs.front().config.data.holdout > 0; }
 
-/// Of sweep.csv, after those of the keys.
+/// Columns of sweep.csv after those of the keys.
 std::array<std::string, 5> result_columns(const SweepPoint& point) {
   return {"runs", "diverged", held_out(point) ? "held_out_accuracy" : "accuracy", "deviation", "test_accuracy"};
 }
@@ -47,15 +47,15 @@ SweepOutcome outcome_of(const SweepPoint& point, const RunResult* results) {
   return outcome;
 }
 
-/// NaN, where everything diverged or nothing ended, is the worst.
+/// NaN (every run diverged, or none has ended) is the worst.
 bool better(const SweepOutcome& a, const SweepOutcome& b) {
   return std::isnan(b.accuracy) ? !std::isnan(a.accuracy) : a.accuracy > b.accuracy;
 }
 
-/// What a saved table says, by the setting's keys and values.
+/// The outcomes of a saved table, by the keys and values of the setting.
 using KnownOutcomes = std::map<std::map<std::string, std::string>, SweepOutcome>;
 
-/// Refuses a table that other examples judged than those of the points.
+/// Refuses a table that was judged by another split than the points are.
 KnownOutcomes read_earlier(const EarlierTable& earlier, const std::vector<SweepPoint>& points) {
   KnownOutcomes known;
   if (!earlier) return known;
@@ -67,9 +67,8 @@ KnownOutcomes read_earlier(const EarlierTable& earlier, const std::vector<SweepP
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const auto cell = row.extract(columns[i]);
       require(!cell.empty(),
-              fmt::format("{}: no table of a sweep that is judged by {}, it has no column '{}'; give the "
-                          "sweep.csv of one",
-                          path.string(), held_out(points.front()) ? "held-out examples" : "the test set", columns[i]));
+              fmt::format("{}: not the sweep.csv of a sweep that is judged by {}: it has no column '{}'", path.string(),
+                          held_out(points.front()) ? "held-out examples" : "the test set", columns[i]));
       numbers[i] = std::strtod(cell.mapped().c_str(), nullptr);
     }
     std::map<std::string, std::string> values;
@@ -80,7 +79,7 @@ KnownOutcomes read_earlier(const EarlierTable& earlier, const std::vector<SweepP
     known[values] = {
         {}, static_cast<std::int64_t>(runs), static_cast<std::int64_t>(diverged), accuracy, deviation, test_accuracy};
   }
-  require(!known.empty(), fmt::format("{}: no lines of a sweep; give the sweep.csv of one", path.string()));
+  require(!known.empty(), fmt::format("{}: has no lines; give the sweep.csv of a sweep", path.string()));
   return known;
 }
 
@@ -91,7 +90,7 @@ SweepOutcome known_outcome(const SweepPoint& point, const KnownOutcomes& known) 
   return outcome;
 }
 
-/// The runs of the points that are not known in full.
+/// The runs of the points of which not all runs are known.
 std::vector<RunSpec> specs_of(const std::vector<SweepPoint>& points, const KnownOutcomes& known = {}) {
   std::vector<RunSpec> specs;
   for (const auto& point : points) {
@@ -101,7 +100,7 @@ std::vector<RunSpec> specs_of(const std::vector<SweepPoint>& points, const Known
   return specs;
 }
 
-/// What there is below `out`, or is known.
+/// From the runs below `out`, or from the table where it knows more.
 std::vector<SweepOutcome> ranked(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
                                  const KnownOutcomes& known) {
   const auto results = collect_all(specs_of(points), out);
@@ -117,7 +116,7 @@ std::vector<SweepOutcome> ranked(const std::vector<SweepPoint>& points, const st
   return outcomes;
 }
 
-/// Those of all points, in the order of a configuration: grids may differ in their keys.
+/// The keys of all points, in the order of a configuration: grids may differ in their keys.
 std::vector<std::string> keys_of(const std::vector<SweepOutcome>& outcomes) {
   std::set<std::string> there;
   for (const auto& outcome : outcomes) {
@@ -131,7 +130,7 @@ std::vector<std::string> keys_of(const std::vector<SweepOutcome>& outcomes) {
   return keys;
 }
 
-/// The point's value of each key, nothing where it has none.
+/// The point's value of each key, empty if it has none.
 std::vector<std::string> cells_of(const SweepPoint& point, const std::vector<std::string>& keys) {
   std::vector<std::string> cells(keys.size());
   for (const auto& [key, value] : point.values) {
@@ -143,7 +142,7 @@ std::vector<std::string> cells_of(const SweepPoint& point, const std::vector<std
 std::string remark(const SweepOutcome& outcome) {
   const auto all = static_cast<std::int64_t>(outcome.point.runs.size());
   std::string text = outcome.diverged > 0 ? fmt::format("{}/{} diverged", outcome.diverged, all) : "";
-  if (outcome.ended < all) text += fmt::format("{}{}/{} not there", text.empty() ? "" : ", ", all - outcome.ended, all);
+  if (outcome.ended < all) text += fmt::format("{}{}/{} missing", text.empty() ? "" : ", ", all - outcome.ended, all);
   return text;
 }
 
@@ -179,8 +178,7 @@ std::string sweep_table(const std::vector<SweepOutcome>& outcomes) {
     cells.push_back(remark(outcome));
     table.rows.push_back(cells);
   }
-  return table.to_text() +
-         (honest ? "" : "\nJudged by the test set: set data.holdout for a choice that may be compared.\n");
+  return table.to_text() + (honest ? "" : "\nJudged by the test set: set data.holdout to keep it out of the choice.\n");
 }
 
 std::vector<std::filesystem::path> save_sweep(const std::vector<SweepOutcome>& outcomes,

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
@@ -37,10 +38,11 @@ std::vector<std::string> split_values(const std::string& text) {
   return parts;
 }
 
-Axis parse_axis(const std::string& text) {
+/// `option` is where the text was given.
+Axis parse_axis(const std::string& text, const char* option = "--vary") {
   const auto equals = text.find('=');
   require(equals != std::string::npos && equals > 0 && equals + 1 < text.size(),
-          fmt::format("--vary {}: write key=value,value,...", text));
+          fmt::format("{} {}: write key=value,value,...", option, text));
   Axis axis;
   axis.key = text.substr(0, equals);
   const std::string values = text.substr(equals + 1);
@@ -48,7 +50,7 @@ Axis parse_axis(const std::string& text) {
   axis.range = axis.logarithmic || values.rfind("lin:", 0) == 0;
   if (!axis.range) {
     axis.values = split_values(values);
-    for (const auto& value : axis.values) require(!value.empty(), fmt::format("--vary {}: a value is empty", text));
+    for (const auto& value : axis.values) require(!value.empty(), fmt::format("{} {}: a value is empty", option, text));
     return axis;
   }
   char* end = nullptr;
@@ -96,7 +98,7 @@ std::vector<Values> random_points(const std::vector<Axis>& axes, std::int64_t co
   return points;
 }
 
-/// "train.lr=0.1" -> "lr0.1", with what does not belong into a folder's name left out.
+/// "train.lr=0.1" -> "lr0.1", without characters that do not belong in a folder name.
 std::string run_name(const Values& values, const std::string& seed) {
   std::string name;
   for (const auto& [key, value] : values) {
@@ -147,11 +149,26 @@ std::vector<SweepPoint> points_of(const SweepOptions& options, const std::vector
   return points;
 }
 
+bool has_one_of(const SweepPoint& point, const Axis& axis) {
+  return std::any_of(axis.values.begin(), axis.values.end(), [&](const auto& value) {
+    return std::find(point.values.begin(), point.values.end(), std::pair(axis.key, value)) != point.values.end();
+  });
+}
+
+void keep_only(std::vector<SweepPoint>& points, const std::string& text) {
+  const Axis axis = parse_axis(text, "--only");
+  points.erase(
+      std::remove_if(points.begin(), points.end(), [&](const auto& point) { return !has_one_of(point, axis); }),
+      points.end());
+  require(!points.empty(), fmt::format("--only {}: no setting of the sweep has it; --plan lists all", text));
+}
+
 }  // namespace
 
 std::vector<SweepPoint> sweep_points(const SweepOptions& options) {
-  require(!options.vary.empty() || !options.grids.empty(), "a sweep needs at least one --vary key=value,value,...");
-  require(options.grids.empty() || options.random == 0, "--grid goes without --random");
+  require(!options.vary.empty() || !options.grids.empty(),
+          "a sweep needs at least one --vary key=value,value,... or a sweep file");
+  require(options.grids.empty() || options.random == 0, "--random cannot be combined with grids: use --vary");
   auto grids = options.grids;
   if (grids.empty()) grids.emplace_back();
   std::vector<SweepPoint> points;
@@ -163,6 +180,7 @@ std::vector<SweepPoint> sweep_points(const SweepOptions& options) {
       if (names.insert(point.runs.front().name).second) points.push_back(std::move(point));
     }
   }
+  for (const auto& text : options.only) keep_only(points, text);
   return points;
 }
 

@@ -1,6 +1,5 @@
 #include "covnoise/plot/figure.h"
 
-#include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
 #include "plot/canvas/text_width.h"
 #include "plot/layers.h"
@@ -134,8 +133,7 @@ bool png_available() { return make_png_canvas(1, 1, 1) != nullptr; }
 std::string to_png(const Figure& figure, double scale) {
   const Figure colored = with_colors(figure);
   const Layout layout(colored);
-  const auto canvas = make_png_canvas(layout.width(), layout.height(), scale);
-  if (!canvas) throw Error("figures as PNG need cairo: install libcairo2-dev and build again (SVG needs nothing)");
+  const auto canvas = require_png_canvas(layout.width(), layout.height(), scale);
   layout.draw(*canvas);
   return canvas->bytes();
 }

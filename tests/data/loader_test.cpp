@@ -10,7 +10,8 @@
 namespace covnoise {
 namespace {
 
-constexpr std::int64_t kSide = 15;  // pixel (y, x) of a map holds 1 + 15 y + x, so an output pixel tells its source
+constexpr std::int64_t kSide =
+    15;  // pixel (y, x) of a map holds 1 + 15 y + x, so that an output pixel tells its source
 
 Dataset coordinate_maps(std::int64_t examples) {
   const at::Tensor map = at::arange(1, kSide * kSide + 1, at::kByte).view({1, 1, kSide, kSide});
@@ -22,7 +23,7 @@ Dataset random_images(std::int64_t examples, std::int64_t channels, std::int64_t
   return {at::randint(0, 256, {examples, channels, height, width}, at::kByte), at::arange(examples).remainder(10)};
 }
 
-LoaderOptions raw_pixels() {  // normalisation that gives the pixel back
+LoaderOptions raw_pixels() {  // normalisation that returns the pixel value
   LoaderOptions options;
   options.augment = true;
   options.mean = {0.0};
@@ -36,7 +37,7 @@ struct Crop {
   bool flip;
 };
 
-/// The crop that made `image` [15, 15] out of a coordinate map: the centre is never padding.
+/// The crop that produced `image` [15, 15] from a coordinate map: the centre is never padding.
 Crop decode(const at::Tensor& image) {
   const auto pixels = image.accessor<double, 2>();
   const auto centre = static_cast<std::int64_t>(pixels[7][7] + 0.5) - 1;

@@ -1,4 +1,4 @@
-// Makes the small files that the tests of the readers read.
+// Creates the small files for the tests of the readers.
 #pragma once
 #include "covnoise/core/error.h"
 
@@ -27,7 +27,7 @@ inline std::string read_bytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// gzip form of some bytes.
+/// The bytes compressed by gzip.
 inline std::string packed(const std::string& bytes) {
   z_stream stream{};
   deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
@@ -77,7 +77,7 @@ inline std::string little_endian(std::uint32_t value) {
   return {big.rbegin(), big.rend()};
 }
 
-/// `count` bytes 0, 1, 2 ... from `first` on.
+/// `count` bytes first, first + 1, first + 2, ...
 inline std::string ramp(std::size_t count, int first = 0) {
   std::string out(count, '\0');
   for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<char>(first + static_cast<int>(i));
@@ -92,7 +92,7 @@ inline std::string idx_labels(const std::string& labels) {
   return big_endian(0x801) + big_endian(static_cast<std::uint32_t>(labels.size())) + labels;
 }
 
-/// A header and the content, padded, of one tar member.
+/// The header and the padded content of one tar member.
 inline std::string tar_member(const std::string& name, const std::string& content, char type = '0') {
   std::string header(512, '\0');
   const auto put = [&](std::size_t at, const std::string& text) { header.replace(at, text.size(), text); };

@@ -18,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Sets an environment variable for the life of this object.
+/// Sets an environment variable while this object exists.
 class Environment {
  public:
   Environment(const char* name, const std::string& value) : name_(name) {
@@ -51,7 +51,7 @@ class Search : public ::testing::Test {
   const FileSet set_ = tiny_.set();
 };
 
-TEST_F(Search, PlacesInOrder) {
+TEST_F(Search, FoldersInOrder) {
   const auto places = data_search_places({"given"});
   ASSERT_GE(places.size(), 4U);
   EXPECT_EQ(places[0], "given");
@@ -61,7 +61,7 @@ TEST_F(Search, PlacesInOrder) {
   EXPECT_EQ(data_search_places({}).front(), folder_ / "variable");
 }
 
-TEST_F(Search, TakesTheFirstPlace) {
+TEST_F(Search, TakesTheFirstFolder) {
   EXPECT_EQ(found("given"), "");
   tiny_.write_plain(folder_ / "home/data/Tiny/raw");
   EXPECT_EQ(found("given"), "home/data/Tiny/raw");
@@ -86,7 +86,7 @@ TEST_F(Search, PrefersUnpackedFiles) {
   EXPECT_THAT(files.train, ElementsAre(folder_ / "d/train-images", folder_ / "d/train-labels.gz"));
 }
 
-TEST_F(Search, ErrorListsThePlaces) {
+TEST_F(Search, ErrorListsTheFolders) {
   tiny_.write_plain(folder_ / "d");
   fs::remove(folder_ / "d/test-labels");
   const std::string message = error_of([&] { require_files(set_, {folder_ / "d"}); });
@@ -109,7 +109,7 @@ TEST_F(Search, DoesNotTakeOneSetForAnother) {
     EXPECT_FALSE(find_files(set_, {place}, known));
     EXPECT_TRUE(find_files(other, {place}, known));
   }
-  twin.write_plain(folder_ / "e/Tiny/raw");  // the folder says what it is
+  twin.write_plain(folder_ / "e/Tiny/raw");  // the folder name tells which one it is
   EXPECT_TRUE(find_files(set_, {folder_ / "e"}, known));
 }
 

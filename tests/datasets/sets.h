@@ -5,7 +5,7 @@
 
 namespace covnoise::testing {
 
-/// Four IDX files of 2x3 images: three to train, two to test.
+/// Four IDX files of 2x3 images: three for training, two for testing.
 struct TinyIdx {
   std::vector<std::pair<std::string, std::string>> files{{"train-images", idx_images(3, 2, 3)},
                                                          {"train-labels", idx_labels({0, 1, 2})},

@@ -41,7 +41,7 @@ TEST(Communicator, SeveralSumsRunInTheBackground) {
   });
 }
 
-TEST(Communicator, HandsOutStringsOfAnyBytes) {
+TEST(Communicator, BroadcastsStringsOfAnyBytes) {
   testing::as_ranks(3, [](Communicator& ranks) {
     const std::string own = "rank" + std::string(static_cast<std::size_t>(ranks.rank()), '\0') + ":";
     const auto all = ranks.all_gather(own);
@@ -60,7 +60,7 @@ TEST(Communicator, NamesTheRankThatWasLost) {
     EXPECT_THROW(testing::as_ranks(3,
                                    [&](Communicator& ranks) {
                                      try {
-                                       ranks.barrier();  // the others may lose rank 0, which serves it, in here
+                                       ranks.barrier();  // the others may lose rank 0, which serves the store, in here
                                        if (ranks.rank() == gone) throw std::runtime_error("ends without a goodbye");
                                        for (;;) ranks.all_reduce(at::zeros({1000}));
                                      } catch (const LostRank& error) {
@@ -82,7 +82,7 @@ std::set<pid_t> threads_of_this_process() {
   return threads;
 }
 
-// Gloo's threads get this signal where they send to a rank that has just ended; it would end this one without a word.
+// Gloo's threads get this signal when they send to a rank that has just ended; it would silently end this process.
 TEST(Communicator, ThreadsOfItsConnectionsOutliveABrokenPipe) {
   const auto before = threads_of_this_process();
   ProcessGroup group(testing::rank_on_loopback(0, 1, free_port()), std::chrono::seconds(30));
@@ -97,18 +97,18 @@ TEST(Communicator, ThreadsOfItsConnectionsOutliveABrokenPipe) {
   EXPECT_FALSE(::sigismember(&blocked, SIGPIPE)) << "the program's own threads keep the signal";
 }
 
-TEST(Communicator, SaysWhatIsWrongWithThePlace) {
+TEST(Communicator, SaysWhatIsWrongWithTheAddress) {
   const int port = free_port();
   CommunicatorOptions impatient;
   impatient.timeout = std::chrono::milliseconds(300);
   EXPECT_THAT([&] { Communicator(testing::rank_on_loopback(1, 2, port), impatient); },
               ::testing::ThrowsMessage<Error>(::testing::HasSubstr("cannot reach rank 0 at 127.0.0.1")));
   EXPECT_THAT([&] { Communicator(testing::rank_on_loopback(0, 2, port), impatient); },
-              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("only 1 of 2 ranks came")));
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("only 1 of 2 ranks connected")));
   testing::as_ranks(1, [&](Communicator&) {});
 }
 
-// torchrun's agent keeps its store over restarts, where the names of the last attempt must not be met again.
+// torchrun's agent keeps its store across restarts: names of the previous attempt must not be seen again.
 TEST(Communicator, MeetsAtAnAgentsStoreOncePerAttempt) {
   const int port = free_port();
   const ProcessGroup agent(testing::rank_on_loopback(0, 1, port), std::chrono::seconds(30));
@@ -131,7 +131,7 @@ TEST(Communicator, RefusesAPortThatIsTaken) {
   const int port = free_port();
   const Communicator holder(testing::rank_on_loopback(0, 1, port), {});
   EXPECT_THAT([&] { Communicator(testing::rank_on_loopback(0, 1, port), {}); },
-              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("another program has it")));
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("it is in use")));
 }
 
 }  // namespace

@@ -17,9 +17,9 @@ std::optional<RankInfo> rank_info_in(const std::map<std::string, std::string>& v
   });
 }
 
-TEST(Environment, OfNoLauncherIsNoPlace) {
+TEST(Environment, OfNoLauncherHasNoRank) {
   EXPECT_FALSE(rank_info_in({{"PATH", "/bin"}}));
-  // A shell inside an allocation, or a batch script: one process, not one of a step's.
+  // A shell inside an allocation, or a batch script: one process, not part of a job step.
   EXPECT_FALSE(rank_info_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "7"}}));
 }
 

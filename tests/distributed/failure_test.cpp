@@ -1,4 +1,4 @@
-// The program in several processes: what happens when one of them ends, or does not fit.
+// The program in several processes: one of them ends, or does not match the others.
 #include "covnoise/core/internal/file.h"
 #include "covnoise/distributed/communicator.h"
 #include "covnoise/distributed/launch.h"
@@ -8,10 +8,14 @@
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 
 #include <chrono>
+#include <fstream>
+#include <iterator>
 
 namespace covnoise {
 namespace {
@@ -24,7 +28,7 @@ using testing::Words;
 
 constexpr int kRanks = 4;
 
-/// Processes with the variables of a launcher, so that each is a child of this one and can be killed by its number.
+/// Starts processes with the variables of a launcher: each is a child of this one and can be killed by its id.
 std::vector<testing::Process> start_ranks(const testing::TemporaryFolder& folder, const Words& arguments, int count,
                                           const std::function<Words(int rank)>& more = {}) {
   const std::string port = "MASTER_PORT=" + std::to_string(free_port());
@@ -44,7 +48,7 @@ std::vector<testing::Process> start_ranks(const testing::TemporaryFolder& folder
   return ranks;
 }
 
-/// Lets the ranks save something new, kills one, and checks how the others end.
+/// Waits for a new checkpoint, kills one rank, and checks how the others end.
 void kill_one(const testing::TemporaryFolder& folder, const Words& arguments, int victim) {
   const auto run = folder / "run";
   auto ranks = start_ranks(folder, arguments, kRanks);
@@ -54,7 +58,7 @@ void kill_one(const testing::TemporaryFolder& folder, const Words& arguments, in
   const auto ended = [&] {
     return std::none_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.running(); });
   };
-  EXPECT_TRUE(wait_until(ended, std::chrono::seconds(5))) << "ranks live on without rank " << victim;
+  EXPECT_TRUE(wait_until(ended, std::chrono::seconds(5))) << "ranks continue without rank " << victim;
   for (int rank = 0; rank < kRanks; ++rank) {
     auto& process = ranks[static_cast<std::size_t>(rank)];
     if (process.running()) process.signal(SIGKILL);
@@ -65,7 +69,7 @@ void kill_one(const testing::TemporaryFolder& folder, const Words& arguments, in
   EXPECT_NO_THROW(CheckpointStore(run / "checkpoints").load_latest([](const std::string& line) { FAIL() << line; }));
 }
 
-TEST(Failure, OneOfFourKilledTenTimesAndTheRunEndsAsIfNothingHadBeen) {
+TEST(Failure, OneOfFourKilledTenTimesAndTheRunEndsAsIfNothingHadHappened) {
   const testing::TemporaryFolder folder;
   constexpr int kEpochs = 60;
   const auto arguments = training(folder / "run", kEpochs);
@@ -93,7 +97,7 @@ TEST(Failure, RankWithAnotherConfigurationIsRefusedByAll) {
   }
 }
 
-TEST(Failure, NobodyThereAndPortTakenAreOneLineEach) {
+TEST(Failure, AMissingRankAndAPortInUseAreOneLineEach) {
   const testing::TemporaryFolder folder;
   const std::string port = std::to_string(free_port());
   const auto words_of = [&](int rank, int size) {
@@ -133,7 +137,7 @@ TEST(Launch, TrainsOnTwoMachines) {
   EXPECT_EQ(code, 0) << process.output();
   EXPECT_THAT(process.output(), ::testing::AllOf(HasSubstr("2 ranks\n"), HasSubstr("test accuracy")));
   EXPECT_TRUE(std::filesystem::exists(folder / "a/config.toml"));
-  EXPECT_FALSE(std::filesystem::exists(folder / "b"));  // rank 0 alone writes
+  EXPECT_FALSE(std::filesystem::exists(folder / "b"));  // only rank 0 writes
 }
 
 TEST(Launch, GivesTheExitCodeOfTheRankThatFailed) {
@@ -146,7 +150,7 @@ TEST(Launch, GivesTheExitCodeOfTheRankThatFailed) {
   EXPECT_THAT(nothing.output(), HasSubstr("covnoise launch --nproc 2 train"));
 }
 
-TEST(Launch, PassesAnInterruptOnAndTheRunGoesOn) {
+TEST(Launch, PassesAnInterruptOnAndTheRunCanBeResumed) {
   const testing::TemporaryFolder folder;
   Words words = {COVNOISE_PROGRAM, "launch", "--nproc", "2"};
   for (const auto& word : training(folder / "run", 40)) words.push_back(word);
@@ -154,8 +158,35 @@ TEST(Launch, PassesAnInterruptOnAndTheRunGoesOn) {
   ASSERT_TRUE(wait_until([&] { return newest_step(folder / "run") > 0; }, std::chrono::seconds(60)));
   process.signal(SIGTERM);
   EXPECT_EQ(process.wait(), 128 + SIGTERM) << process.output();
-  EXPECT_THAT(process.output(), HasSubstr("interrupted; repeat the command"));
+  EXPECT_THAT(process.output(), HasSubstr("interrupted; to resume, repeat the command"));
   EXPECT_LT(newest_step(folder / "run"), 80);
+}
+
+/// While it exists, this process becomes the parent of grandchildren whose parent has died, so that it can wait for
+/// them.
+class Subreaper {
+ public:
+  Subreaper() { EXPECT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0); }
+  ~Subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 0); }
+};
+
+TEST(Launch, KilledLeavesNoRankBehind) {
+  const Subreaper subreaper;
+  const testing::TemporaryFolder folder;
+  Words words = {COVNOISE_PROGRAM, "launch", "--nproc", "2"};
+  for (const auto& word : training(folder / "run", 1000)) words.push_back(word);
+  testing::Process launcher(words, folder / "log");
+  ASSERT_TRUE(wait_until([&] { return newest_step(folder / "run") > 0; }, std::chrono::seconds(60)));
+  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", launcher.id()));
+  const std::vector<pid_t> ranks{std::istream_iterator<pid_t>(children), {}};
+  ASSERT_EQ(ranks.size(), 2u);
+  launcher.signal(SIGKILL);
+  EXPECT_EQ(launcher.wait(), 128 + SIGKILL);
+  for (const pid_t rank : ranks) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(rank, &status, 0), rank);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "rank of process " << rank << " lived on";
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The program under the launchers that people have, where they are installed.
+// The program under common launchers, if they are installed.
 #include "covnoise/core/internal/file.h"
 #include "covnoise/distributed/launch.h"
 #include "distributed/small_training.h"
@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::Words;
 
-/// The path of an installed program; empty where there is none.
+/// The path of an installed program; empty if it is not installed.
 std::string installed(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path ? path : "");
@@ -30,7 +30,7 @@ std::string installed(const std::string& name) {
 
 class Launchers : public ::testing::Test {
  protected:
-  /// Starts the launcher with its own arguments, then the program with those of a training into "run".
+  /// Starts the launcher with its own arguments, followed by the program with those of a training into "run".
   testing::Process start(const Words& launcher, int epochs) const {
     Words words = {"/usr/bin/env", "MASTER_PORT=" + std::to_string(free_port())};
     words.insert(words.end(), launcher.begin(), launcher.end());
@@ -71,9 +71,9 @@ TEST_F(Launchers, SrunTrainsInSeveralProcesses) {
   EXPECT_THAT(process.output(), ::testing::AllOf(HasSubstr("2 ranks\n"), HasSubstr("test accuracy")));
 }
 
-// The names of options with underscores are those that all versions know; files for standard output, because torchrun
-// 1.13 under Python 3.11 fails without them.
-TEST_F(Launchers, TorchrunStartsAgainAfterAKilledRankAndTheTrainingGoesOn) {
+// All versions know the option names with underscores. Standard output goes to files because torchrun 1.13 under Python
+// 3.11 fails otherwise.
+TEST_F(Launchers, TorchrunRestartsAfterAKilledRankAndTheTrainingResumes) {
   constexpr int kEpochs = 25;
   const auto torchrun = installed("torchrun");
   if (torchrun.empty()) GTEST_SKIP() << "torchrun is not installed";
@@ -88,7 +88,7 @@ TEST_F(Launchers, TorchrunStartsAgainAfterAKilledRankAndTheTrainingGoesOn) {
   ::kill(ranks.back(), SIGKILL);
   EXPECT_EQ(process.wait(), 0) << process.output();
   EXPECT_THAT(process.output(),
-              ::testing::AllOf(HasSubstr("lost rank 1 ("), HasSubstr("going on with"), HasSubstr("test accuracy")));
+              ::testing::AllOf(HasSubstr("lost rank 1 ("), HasSubstr("resuming "), HasSubstr("test accuracy")));
   EXPECT_EQ(testing::newest_step(run), 2 * kEpochs);
 }
 

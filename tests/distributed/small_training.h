@@ -12,7 +12,7 @@ namespace covnoise::testing {
 
 using Words = std::vector<std::string>;
 
-/// Arguments of a training of two steps an epoch, with a checkpoint after each.
+/// Arguments of a training of two steps per epoch, with a checkpoint after each epoch.
 inline Words training(const std::filesystem::path& out, int epochs, int timeout = 60) {
   return {"train",
           "--model=mlp",

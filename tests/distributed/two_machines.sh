@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains on two machines, each a network namespace of this one: what docs/distributed.md tells people to do. Arguments:
+# Trains on two machines, each a network namespace of this one: as docs/distributed.md describes it. Arguments:
 # the program, a folder. Exits with 77 where namespaces cannot be made.
 set -euo pipefail
 program=$1 folder=$2

@@ -12,7 +12,7 @@ Config run_of(const char* device, std::int64_t batch) {
   return config;
 }
 
-TEST(Sharing, AGpuHasRoomForThreeSmallBatchesOrTwoLargeOnes) {
+TEST(GpuPacking, AGpuHasRoomForThreeSmallBatchesOrTwoLargeOnes) {
   EXPECT_EQ(side_by_side(run_of("cuda", 128), 0), 3);
   EXPECT_EQ(side_by_side(run_of("cuda", 4096), 0), 2);
   EXPECT_EQ(side_by_side(run_of("cuda:1", 4096), 0), 2);
@@ -20,7 +20,7 @@ TEST(Sharing, AGpuHasRoomForThreeSmallBatchesOrTwoLargeOnes) {
   EXPECT_EQ(side_by_side(run_of("cpu", 128), 5), 5);
 }
 
-TEST(Sharing, SmallAndLargeBatchesDoNotMeetOnAGpu) {
+TEST(GpuPacking, SmallAndLargeBatchesDoNotShareAGpu) {
   const Config small = run_of("cuda", 128), large = run_of("cuda", 4096);
   EXPECT_EQ(next_to_start({&large, &small, &small}, {}, 0), 0u);
   EXPECT_EQ(next_to_start({&large, &large, &small}, {&small}, 0), 2u);  // not in the order of the list
@@ -31,7 +31,7 @@ TEST(Sharing, SmallAndLargeBatchesDoNotMeetOnAGpu) {
   EXPECT_FALSE(next_to_start({}, {}, 0).has_value());
 }
 
-TEST(Sharing, OnACpuTheOrderAndTheNumberDecide) {
+TEST(GpuPacking, OnACpuTheOrderAndTheNumberDecide) {
   const Config small = run_of("cpu", 128), large = run_of("cpu", 4096);
   EXPECT_EQ(next_to_start({&large, &small}, {&small}, 2), 0u);
   EXPECT_FALSE(next_to_start({&large}, {&small}, 1).has_value());

@@ -59,7 +59,7 @@ TEST(SweepPoints, AreDrawnFromRangesByTheirSeed) {
   EXPECT_TRUE(low >= 4 && low <= 16) << low;
 }
 
-/// Grids of different keys one after the other, each with the common key; what comes up again is not run again.
+/// Grids of different keys one after the other, each with the common key; repeated settings are not run again.
 TEST(SweepPoints, AreThoseOfSeveralGrids) {
   auto options = tiny();
   options.vary = {"train.momentum=0.5,0.9"};
@@ -76,7 +76,21 @@ TEST(SweepPoints, AreThoseOfSeveralGrids) {
   EXPECT_THAT(sweep_table(outcomes), HasSubstr("regime   train.lr  train.momentum  noise.stop_after"));
 }
 
-/// Judged by what is held out, with the test set beside it; by the test set alone, which is then said once.
+TEST(SweepPoints, AreLimitedToChosenValues) {
+  auto options = tiny();
+  options.grids = {"regime=sb,lb train.lr=0.1,0.2", "regime=lb-diag train.lr=0.2"};
+  options.only = {"regime=lb,lb-diag", "train.lr=0.2"};
+  const auto points = sweep_points(options);
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[0].runs[0].name, "regimelb-lr0.2");
+  EXPECT_EQ(points[1].runs[0].name, "regimelb-diag-lr0.2");
+  for (const char* nothing : {"regime=lb-kfac", "train.momentum=0.9", "regime"}) {
+    options.only = {nothing};
+    EXPECT_THROW(sweep_points(options), Error) << nothing;
+  }
+}
+
+/// Judged by the held-out examples, with the test set beside them; or by the test set, which is then stated once.
 TEST(SweepTable, SaysWhichSplitJudged) {
   auto options = tiny();
   options.vary = {"train.lr=0.1"};
@@ -93,7 +107,7 @@ TEST(SweepTable, SaysWhichSplitJudged) {
               HasSubstr("train.lr  held out [%]  test [%]  remarks\n0.1       50.00         75.00"));
 }
 
-/// A run that diverged is no value: what one other run leaves has no spread.
+/// A run that diverged has no value: a single remaining run has no spread.
 TEST(SweepTable, HasASpreadOfTheRunsThatDidNotDiverge) {
   auto options = tiny();
   options.vary = {"train.lr=0.1", "seed=0,1,2"};
@@ -102,7 +116,7 @@ TEST(SweepTable, HasASpreadOfTheRunsThatDidNotDiverge) {
   EXPECT_THAT(sweep_table({{point, 3, 1, 0.75, 0, 0.75}}), HasSubstr("75.00 +- 0.00  1/3 diverged"));
 }
 
-TEST(SweepPoints, RefuseWhatMakesNoSense) {
+TEST(SweepPoints, RefuseInvalidOptions) {
   const auto refuse = [](std::vector<std::string> vary) {
     auto options = tiny();
     options.vary = std::move(vary);
@@ -116,18 +130,17 @@ TEST(SweepPoints, RefuseWhatMakesNoSense) {
   refuse({"train.lr=-1"});
 }
 
-/// Lines of a saved table stand in for runs that are not there: those with the same values, whatever keys other grids
-/// have.
+/// Lines of a saved table replace missing runs with the same values, whatever keys other grids have.
 TEST(CollectSweep, KeepsWhatAnEarlierTableKnows) {
   const testing::TemporaryFolder folder;
   auto options = tiny();
   options.grids = {"regime=sb train.lr=0.1,0.2 seed=0,1", "regime=batch-change train.batch_schedule=[[0.25,128,0.8]]"};
   std::vector<SweepOutcome> known;
   for (const auto& point : sweep_points(options)) known.push_back({point, 2, 1, 0.5, 0.01, 0.25});
-  known[1].ended = 0;  // nothing was known of it
+  known[1].ended = 0;  // the table has no run of it
   save_sweep(known, folder.path());
 
-  options.grids[0] = "regime=sb,lb train.lr=0.1,0.2 train.momentum=0.9 seed=0,1";  // one key more: other settings
+  options.grids[0] = "regime=sb,lb train.lr=0.1,0.2 train.momentum=0.9 seed=0,1";  // one more key: other settings
   options.grids.emplace_back("regime=sb train.lr=0.1,0.2 seed=0,1");
   const auto points = sweep_points(options);
   const auto outcomes = collect_sweep(points, folder.path() / "nothing", folder.path() / "sweep.csv").outcomes;
@@ -160,7 +173,7 @@ class RunnerTest : public ::testing::Test {
   std::string said_;
 };
 
-/// A rate far too high diverges: the last in the ranking, not an error. Nothing is trained twice.
+/// A learning rate that is far too high diverges: the last in the ranking, not an error. Nothing is trained twice.
 TEST_F(RunnerTest, RanksAndDoesNotRepeat) {
   auto sweep = tiny();
   sweep.vary = {"train.lr=1e20,0.05"};
@@ -174,7 +187,7 @@ TEST_F(RunnerTest, RanksAndDoesNotRepeat) {
   EXPECT_EQ(outcomes[1].diverged, 1);
   EXPECT_THAT(sweep_table(outcomes), HasSubstr("Judged by the test set"));
   for (const auto& path : save_sweep(outcomes, run.out)) EXPECT_GT(fs::file_size(path), 50u);
-  run.program = "/bin/false";  // would fail, were it started
+  run.program = "/bin/false";  // would fail if it were started
   run_sweep(sweep_points(sweep), run);
   const auto& best = outcomes[0].point.runs.front();
   const auto checkpoints = RunFolder{run.out / "runs" / best.name}.checkpoints();
@@ -182,11 +195,11 @@ TEST_F(RunnerTest, RanksAndDoesNotRepeat) {
   ASSERT_TRUE(remove_tree(checkpoints));
   run_sweep(sweep_points(sweep), run);
   EXPECT_EQ(collect_sweep(sweep_points(sweep), run.out).outcomes[0].accuracy, outcomes[0].accuracy);
-  EXPECT_THAT(said_, HasSubstr("2 of 2 runs were there already"));
+  EXPECT_THAT(said_, HasSubstr("2 of 2 runs were already finished"));
   EXPECT_THAT(sweep_plan(sweep_points(sweep), run.out), AllOf(HasSubstr("finished"), HasSubstr("diverged")));
 }
 
-/// The first setting is known with both seeds, the second with one of them.
+/// The table has both seeds of the first setting, and one of the second.
 TEST_F(RunnerTest, TrainsWhatAnEarlierTableDoesNotHave) {
   auto sweep = tiny();
   sweep.vary = {"train.lr=0.05,0.1", "seed=0,1"};
@@ -202,7 +215,7 @@ TEST_F(RunnerTest, TrainsWhatAnEarlierTableDoesNotHave) {
   EXPECT_FALSE(fs::exists(options().out / "runs" / points[0].runs[0].name));
 }
 
-TEST_F(RunnerTest, AnInterruptedSweepGoesOn) {
+TEST_F(RunnerTest, AnInterruptedSweepIsResumed) {
   auto sweep = tiny();
   sweep.vary = {"seed=0,1,2"};
   auto run = options();
@@ -213,7 +226,7 @@ TEST_F(RunnerTest, AnInterruptedSweepGoesOn) {
     FAIL() << "not interrupted";
   } catch (const Error& error) {
     EXPECT_EQ(error.exit_code(), 130);
-    EXPECT_THAT(error.what(), HasSubstr("of 3 runs to do"));
+    EXPECT_THAT(error.what(), HasSubstr("of 3 runs left"));
   }
   const auto outcomes = run_sweep(sweep_points(sweep), options()).outcomes;
   EXPECT_EQ(outcomes[0].point.runs.size(), 3u);
@@ -232,7 +245,7 @@ TEST_F(RunnerTest, AFailedRunSaysWhyAndLetsTheOthersFinish) {
   EXPECT_THAT(result.failures[1], AllOf(HasSubstr("namemnist-s1 failed"), HasSubstr("mnist"), HasSubstr(".log")));
   EXPECT_EQ(result.outcomes[0].point.values[0].second, "glyphs");
   EXPECT_EQ(result.outcomes[0].ended, 2);
-  EXPECT_THAT(sweep_table(result.outcomes), HasSubstr("2/2 not there"));
+  EXPECT_THAT(sweep_table(result.outcomes), HasSubstr("2/2 missing"));
   said_.clear();
   EXPECT_THROW(refuse_failures(result.failures, run.say), Error);
   EXPECT_EQ(said_, result.failures[0] + "\n" + result.failures[1] + "\n");

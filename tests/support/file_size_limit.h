@@ -5,7 +5,7 @@
 
 namespace covnoise::testing {
 
-/// While it lives, no file can grow past `bytes`: what a full disk does to a write, without needing one.
+/// While this object exists, no file can grow beyond `bytes`: writes fail as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

@@ -15,13 +15,13 @@
 
 namespace covnoise::testing {
 
-/// A web server on a free port of this machine, one request after another, that can misbehave on purpose.
+/// A sequential web server on a free port of this machine that can misbehave on purpose.
 class HttpServer {
  public:
   std::map<std::string, std::string> files;  // "/path" -> content; anything else is a 404
-  bool ignore_range = false;                 // answers 200 with the whole file, whatever was asked for
+  bool ignore_range = false;                 // answers 200 with the whole file, whatever range is requested
   std::size_t cut_after = 0;                 // closes the connection after this many bytes of content, once
-  std::size_t shift_range = 0;               // answers another range than the one asked for
+  std::size_t shift_range = 0;               // answers another range than the requested one
 
   HttpServer() {
     listener_ = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -46,7 +46,7 @@ class HttpServer {
   std::string url(const std::string& path = "") const {
     return "http://127.0.0.1:" + std::to_string(port_) + "/" + path;
   }
-  /// "PATH" or "PATH from BYTE", in the order they came.
+  /// "PATH" or "PATH from BYTE", in the order of the requests.
   std::vector<std::string> requests() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return requests_;
@@ -89,7 +89,7 @@ class HttpServer {
     reply(client, from > 0 ? "206 Partial Content" : "200 OK", from > 0 ? range : "", body, sent);
   }
 
-  /// Promises the whole body, sends its first `sent` bytes.
+  /// Announces the whole body, but sends only its first `sent` bytes.
   static void reply(int client, const std::string& status, const std::string& headers, const std::string& body,
                     std::size_t sent) {
     const std::string text = "HTTP/1.1 " + status + "\r\nConnection: close\r\n" + headers +

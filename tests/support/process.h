@@ -1,47 +1,34 @@
 #pragma once
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "covnoise/core/internal/child_process.h"
 
-#include <cstdio>
+#include <signal.h>
+#include <sys/wait.h>
+
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
-extern char** environ;
-
 namespace covnoise::testing {
 
-/// A child process with its standard output and error in files.
+/// A child process with its standard output and error in a file of its own.
 class Process {
  public:
-  Process(std::vector<std::string> arguments, const std::filesystem::path& log) : log_(log) {
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", 0, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), 01 | 0100 | 01000, 0600);  // write, create, truncate
-    posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    std::vector<char*> pointers;
-    for (auto& argument : arguments) pointers.push_back(argument.data());
-    pointers.push_back(nullptr);
-    if (posix_spawn(&pid_, pointers[0], &actions, nullptr, pointers.data(), environ) != 0) pid_ = -1;
-    posix_spawn_file_actions_destroy(&actions);
-  }
+  Process(const std::vector<std::string>& arguments, const std::filesystem::path& log)
+      : log_(log), child_({arguments, {}, emptied(log)}) {}
 
-  int id() const { return pid_; }
-  void signal(int number) const { ::kill(pid_, number); }
+  int id() const { return child_.id(); }
+  void signal(int number) const { child_.signal(number); }
   /// Exit code, or 128 + the signal that ended it.
   int wait() {
-    int status = 0;
-    if (pid_ < 0 || ::waitpid(pid_, &status, 0) < 0) return -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    siginfo_t info = {};
+    ::waitid(P_PID, static_cast<id_t>(id()), &info, WEXITED | WNOWAIT);
+    return child_.poll().value_or(-1);
   }
   bool running() const {
     siginfo_t info = {};
-    return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+    return ::waitid(P_PID, static_cast<id_t>(id()), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
   }
   std::string output() const {
     std::ifstream file(log_);
@@ -51,8 +38,13 @@ class Process {
   }
 
  private:
+  static const std::filesystem::path& emptied(const std::filesystem::path& log) {
+    std::filesystem::remove(log);
+    return log;
+  }
+
   std::filesystem::path log_;
-  pid_t pid_ = -1;
+  ChildProcess child_;
 };
 
 }  // namespace covnoise::testing

@@ -9,7 +9,7 @@
 
 namespace covnoise::testing {
 
-/// The program as a user meets it: started as a process with a folder beside it.
+/// Starts the program as a process, with a temporary folder.
 class ProgramFixture : public ::testing::Test {
  protected:
   struct Result {
@@ -30,7 +30,7 @@ class ProgramFixture : public ::testing::Test {
     return {code, process.output()};
   }
 
-  /// A mistake: one line that says this, and an exit code that is not zero.
+  /// Expects one line with this message and a non-zero exit code.
   void expect_one_line(const std::vector<std::string>& arguments, const std::string& message) {
     const auto [code, output] = run(arguments);
     EXPECT_NE(code, 0);

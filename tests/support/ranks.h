@@ -18,9 +18,9 @@ inline RankInfo rank_on_loopback(int rank, int size, int port) {
   return info;
 }
 
-/// Calls work(communicator) as each of `count` ranks, on a thread each, connected over the loopback: by Gloo, unless
-/// the options say a GPU, of which each rank needs its own. An exception of a rank comes out here; that of a rank which
-/// merely lost another only where there is no other.
+/// Calls work(communicator) as each of `count` ranks, one thread per rank, connected over the loopback: by Gloo, unless
+/// the options name a GPU, of which each rank needs its own. Rethrows an exception of a rank; that of a rank which
+/// merely lost another rank only if there is no other.
 template <class Work>
 void as_ranks(int count, const Work& work, const CommunicatorOptions& options = {}) {
   const int port = free_port();

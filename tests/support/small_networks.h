@@ -16,7 +16,7 @@
 namespace covnoise::testing {
 
 /// A network small enough for brute force. `reference` computes the same logits from plain operators with one copy of
-/// the parameters for each example, [M, ...] in the order of named_parameters: gradients with respect to the copies are
+/// the parameters per example, [M, ...] in the order of named_parameters: gradients with respect to the copies are
 /// the contributions of the examples.
 struct SmallNetwork : torch::nn::Module {
   virtual at::Tensor forward(const at::Tensor& x) = 0;

@@ -8,7 +8,7 @@
 
 namespace covnoise::testing {
 
-/// A new empty folder that goes away with this object.
+/// A new empty folder that is removed with this object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

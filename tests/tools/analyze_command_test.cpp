@@ -50,7 +50,7 @@ TEST_F(AnalyzeCommand, EveryAnalysisWritesNumbersAndFigures) {
               out, {"hessian.csv", "hessian.json", "spectrum.csv", "hessian.svg", "hessian.png"});
 }
 
-TEST_F(AnalyzeCommand, TakesKeptNetworks) {
+TEST_F(AnalyzeCommand, TakesSnapshots) {
   const std::string lenet = trained("lenet");
   expect_good({"analyze", "frobenius", lenet, "--steps", "0,4", "--examples", "20", "--batches", "2"}, lenet,
               {"frobenius.csv"});
@@ -63,7 +63,8 @@ TEST_F(AnalyzeCommand, MistakesAreOneLine) {
   expect_one_line({"analyze", "variance", (folder_ / "absent").string()}, "is not a run");
   expect_one_line({"analyze", "variance", lenet, "--regimes", "lb-dia"}, "unknown regime lb-dia");
   expect_one_line({"analyze", "variance", lenet, "--samples", "5"}, "5 samples");
-  expect_one_line({"analyze", "frobenius", lenet, "--mode", "train", "--examples", "20"}, "ghost batches of 128");
+  expect_one_line({"analyze", "frobenius", lenet, "--mode", "train", "--examples", "20"},
+                  "not a multiple of the ghost batch, 128");
   expect_one_line({"analyze", "hessian", lenet, "--examples", "9999"}, "--examples 9999 is more than");
   expect_one_line({"analyze", "hessian", lenet, "--top", "0"}, "0 eigenvalues");
 }

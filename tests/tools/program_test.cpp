@@ -1,4 +1,4 @@
-// The program as a user meets it: started as a process, judged by exit code, output and files.
+// The program as a user sees it: a process with its exit code, output and files.
 #include "support/program.h"
 #include "covnoise/core/internal/digest.h"
 #include "covnoise/core/internal/file.h"
@@ -19,7 +19,7 @@ using ::testing::Not;
 
 class ProgramTest : public testing::ProgramFixture {
  protected:
-  /// A run of a few seconds: 3 epochs of 12 steps, a checkpoint each epoch, noise with a refresh of 7.
+  /// A run of a few seconds: 3 epochs of 12 steps, a checkpoint per epoch, noise with a refresh of 7.
   std::vector<std::string> short_training(const fs::path& out) {
     return {"train",
             "--model",
@@ -57,7 +57,7 @@ std::map<std::string, std::string> hashes(const fs::path& root) {
   return result;
 }
 
-/// Metric lines without the clock.
+/// Metric lines without times.
 std::vector<std::string> timeless_metrics(const fs::path& run) {
   std::vector<std::string> lines;
   for (auto record : read_metrics(run)) {
@@ -68,7 +68,7 @@ std::vector<std::string> timeless_metrics(const fs::path& run) {
   return lines;
 }
 
-TEST_F(ProgramTest, SaysItsVersionAndAboutItself) {
+TEST_F(ProgramTest, PrintsItsVersionAndBuild) {
   EXPECT_THAT(run({"--version"}).output, HasSubstr("covnoise 0."));
   const auto info = run({"info", "--data-dir", "/some/where"});
   EXPECT_EQ(info.code, 0);
@@ -78,8 +78,9 @@ TEST_F(ProgramTest, SaysItsVersionAndAboutItself) {
 
 TEST_F(ProgramTest, MistakesGetOneLineAndANonZeroExit) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"train", "--modle", "lenet"}, "--modle"},
-      {{"frobnicate"}, "frobnicate"},
+      {{"train", "--modle", "lenet"}, "--modle (see covnoise train --help)"},
+      {{"data", "fetch"}, "(see covnoise data fetch --help)"},
+      {{"frobnicate"}, "frobnicate (see covnoise --help)"},
       {{"train", "--model", "lennet"}, "lenet"},
       {{"train", "--set", "train.lrr=1"}, "train.lrr"},
       {{"train", "--data", "nothing"}, "glyphs"},
@@ -120,7 +121,7 @@ TEST_F(ProgramTest, TrainsEvaluatesAndKnowsAFinishedRun) {
   const auto before = hashes(out);
   const auto again = run(short_training(out));
   EXPECT_EQ(again.code, 0);
-  EXPECT_THAT(again.output, HasSubstr("finished already"));
+  EXPECT_THAT(again.output, HasSubstr("is already finished"));
   EXPECT_EQ(hashes(out), before);
   const auto evaluation = run({"eval", out.string(), "--json"});
   const auto last = read_metrics(out).back();
@@ -128,7 +129,7 @@ TEST_F(ProgramTest, TrainsEvaluatesAndKnowsAFinishedRun) {
   EXPECT_THAT(run({"runs", folder_.path().string()}).output, HasSubstr("lb-diag"));
 }
 
-TEST_F(ProgramTest, SeveralSeedsTrainSideBySideAndAreNotRepeated) {
+TEST_F(ProgramTest, SeveralSeedsTrainInParallelAndAreNotRepeated) {
   auto arguments = short_training(folder_ / "seeds");
   arguments.insert(arguments.end(), {"--seeds", "0,3"});
   const auto first = run(arguments);
@@ -136,7 +137,7 @@ TEST_F(ProgramTest, SeveralSeedsTrainSideBySideAndAreNotRepeated) {
   EXPECT_THAT(first.output, HasSubstr("standard deviation of 2 seeds"));
   for (const char* name : {"mlp-glyphs-lb-diag-s0", "mlp-glyphs-lb-diag-s3"})
     EXPECT_TRUE(fs::exists(folder_ / "seeds" / "runs" / name / "metrics.jsonl")) << name;
-  EXPECT_THAT(run(arguments).output, HasSubstr("2 of 2 runs were there already"));
+  EXPECT_THAT(run(arguments).output, HasSubstr("2 of 2 runs were already finished"));
 }
 
 TEST_F(ProgramTest, RefusesAnotherConfigurationInTheSameFolder) {
@@ -165,7 +166,7 @@ TEST_F(ProgramTest, ADivergedRunNamesTheLayer) {
   const auto last = read_metrics(folder_ / "run").back();
   EXPECT_EQ(last["kind"], "diverged");
   EXPECT_THAT(last["message"].get<std::string>(), HasSubstr("not finite at step"));
-  // Going on from the last checkpoint, or from the beginning, takes the record away before the run diverges again.
+  // Resuming from the last checkpoint, or from the start, removes the record before the run diverges again.
   EXPECT_EQ(run(arguments).code, 3);
   int diverged = 0;
   for (const auto& record : read_metrics(folder_ / "run")) diverged += record["kind"] == "diverged" ? 1 : 0;
@@ -199,7 +200,7 @@ class InterruptTest : public ProgramTest {
     arguments.insert(arguments.begin(), COVNOISE_PROGRAM);
     return std::make_unique<testing::Process>(arguments, folder_ / "killed.log");
   }
-  /// What a run said that got `signal` after so many lines of its metrics.
+  /// The output of a run that was sent `signal` after so many lines of its metrics.
   std::string interrupt(const fs::path& out, std::size_t lines, int signal) {
     const auto process = start(out);
     wait_for(*process, [&] { return metric_lines(out) > lines; });
@@ -217,12 +218,13 @@ bool saving(const fs::path& run) {
   std::error_code gone;
   for (fs::directory_iterator it(run / "checkpoints", gone), end; it != end; it.increment(gone)) {
     if (gone) return false;
-    if (it->path().filename().string().rfind("step-", 0) != 0) return true;  // a temporary folder: a save under way
+    if (it->path().filename().string().rfind("step-", 0) != 0)
+      return true;  // a temporary folder: a checkpoint is being written
   }
   return false;
 }
 
-/// Kill -9 at 20 random moments, 5 of them during a save; each run is then repeated until it ends by itself.
+/// Kill -9 at 20 random moments, 5 of them during a save; the command is then repeated until the run is finished.
 TEST_F(InterruptTest, KilledRunsEndWithTheSameBytes) {
   std::mt19937 random(1);
   std::uniform_int_distribution<std::size_t> line(0, metrics_.size() - 2);
@@ -255,7 +257,7 @@ TEST_F(InterruptTest, SignalsWriteACheckpointAndExitAsShellsExpect) {
   }
 }
 
-/// A run that was begun on a GPU goes on where there is none, if the command says so; config.toml stays as it was.
+/// A run started on a GPU is resumed on a machine without one if the command says so; config.toml does not change.
 TEST_F(InterruptTest, ResumeTakesTheDeviceOfTheCommand) {
   const auto out = folder_ / "moved";
   interrupt(out, 15, SIGINT);
@@ -273,7 +275,7 @@ TEST_F(InterruptTest, ResumeTakesTheDeviceOfTheCommand) {
   EXPECT_EQ(read_file(out / "config.toml"), config);
 }
 
-TEST_F(InterruptTest, ADamagedCheckpointIsPassedOver) {
+TEST_F(InterruptTest, ADamagedCheckpointIsSkipped) {
   const auto out = folder_ / "damaged";
   interrupt(out, 28, SIGKILL);
   std::vector<fs::path> checkpoints;

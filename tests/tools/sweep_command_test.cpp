@@ -1,3 +1,4 @@
+#include "covnoise/core/internal/file.h"
 #include "support/program.h"
 
 namespace covnoise {
@@ -18,6 +19,26 @@ TEST_F(SweepCommand, PlansWithoutTraining) {
   EXPECT_THAT(output, HasSubstr("4 runs"));
   EXPECT_THAT(output, HasSubstr("lr0.2-s1"));
   EXPECT_FALSE(std::filesystem::exists(out));
+}
+
+/// A sweep file plans, trains and collects; its table keeps the line of a run that is no longer there.
+TEST_F(SweepCommand, ReadsASweepFile) {
+  const auto file = folder_ / "search.toml", out = folder_ / "out", table = folder_ / "tables" / "search.csv";
+  write_file_synced(folder_ / "base.toml", "model = \"mlp\"\n[data]\nname = \"glyphs\"\n");
+  write_file_synced(file,
+                    "recipe = \"base.toml\"\nout = \"" + out.string() + "\"\ntable = \"" + table.string() +
+                        "\"\n[set]\ndata = {train_limit = 64, test_limit = 50, holdout = 32}\ntrain = {epochs = 1, "
+                        "batch = 32}\n[[grid]]\nregime = [\"sb\", \"lb\"]\ntrain.lr = 1e-2\n");
+  EXPECT_THAT(run({file.string(), "--plan", "--only", "regime=lb"}).output,
+              ::testing::AllOf(HasSubstr("1 run\n"), HasSubstr("regimelb-lr1e-2")));
+  ASSERT_EQ(run({file.string()}).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(table));
+  ASSERT_EQ(run({file.string(), "--collect"}).code, 0);
+  const std::string saved = read_file(table);
+  ASSERT_TRUE(remove_tree(out / "runs" / "regimesb-lr1e-2"));
+  ASSERT_EQ(run({file.string(), "--collect"}).code, 0);
+  EXPECT_EQ(read_file(table), saved);
+  expect_one_line({file.string(), "--collect", "--only", "regime=lb"}, "would remove the other lines");
 }
 
 TEST_F(SweepCommand, RefusesInOneLine) {

@@ -20,7 +20,7 @@ class TheoryCommand : public testing::ProgramFixture {
  protected:
   TheoryCommand() : ProgramFixture({"theory"}) {}
 
-  /// Files that are there, hold something, and are named in the output.
+  /// The files exist, are not empty, and are named in the output.
   void expect_files(const fs::path& out, std::vector<std::string> names, const std::string& output) {
     for (auto& name : names) {
       if (fs::path(name).extension() == ".png" && !plot::png_available()) continue;
@@ -65,7 +65,7 @@ TEST_F(TheoryCommand, RegressionAndStabilityWriteNumbersAndFigures) {
                stability.output);
 }
 
-/// The numbers of a table, words left out.
+/// The numbers of a table, without its words.
 std::vector<double> numbers_of(const std::string& csv) {
   std::vector<double> numbers;
   std::string cell;
@@ -82,7 +82,7 @@ std::vector<double> numbers_of(const std::string& csv) {
   return numbers;
 }
 
-/// Byte for byte on as many threads; on more or fewer a library's products may round otherwise.
+/// Byte for byte with the same number of threads; with others, matrix products may round differently.
 TEST_F(TheoryCommand, SameSeedGivesTheSameNumbers) {
   const auto simulated = [&](const std::string& threads, const std::string& name) {
     const auto result = run({"quadratic", "--dimension", "5", "--trajectories", "700", "--iterations", "10",

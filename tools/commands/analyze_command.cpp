@@ -21,7 +21,7 @@
 namespace covnoise {
 namespace {
 
-/// What every analysis takes besides its own options.
+/// Options common to all analyses.
 struct AnalyzeArguments {
   std::vector<std::string> runs;
   std::string out, data_dir, mode = "eval", device = "cpu";
@@ -29,7 +29,7 @@ struct AnalyzeArguments {
   int threads = 0;
 
   std::filesystem::path run() const { return runs.front(); }
-  /// Inside the run's folder, or beside the runs where there are several.
+  /// The run's folder, or a separate one for several runs.
   std::filesystem::path folder(const char* several) const {
     if (!out.empty()) return out;
     return runs.size() == 1 ? run() : std::filesystem::path(several);
@@ -47,19 +47,20 @@ TrainedModel load(const AnalyzeArguments& arguments, const std::string& run) {
 void add_common(CLI::App& command, const Arguments& arguments, bool several) {
   auto* runs = command.add_option("run", arguments->runs, several ? "folders of runs" : "the run's folder")->required();
   if (!several) runs->expected(1);
-  command.add_option("--out", arguments->out, "folder for what is written (default: the run's)");
-  command.add_option("--data-dir", arguments->data_dir, "where the data sets are");
-  command.add_option("--threads", arguments->threads, "0: all processors");
+  command.add_option("--out", arguments->out, "output folder (default: the run's)");
+  command.add_option("--data-dir", arguments->data_dir, "folder of the data sets");
+  command.add_option("--threads", arguments->threads, "number of threads; 0: all processors");
   command.add_option("--device", arguments->device, "cpu, cuda or cuda:N")->capture_default_str();
 }
 
 void add_step(CLI::App& command, const Arguments& arguments) {
-  command.add_option("--step", arguments->step, "a kept network (train.snapshot_every) instead of the last")
+  command
+      .add_option("--step", arguments->step, "step of a snapshot (train.snapshot_every) to use instead of the last one")
       ->check(at_least_zero());
 }
 
 void add_mode(CLI::App& command, const Arguments& arguments) {
-  command.add_option("--mode", arguments->mode, "eval (running statistics) or train (statistics of ghost batches)")
+  command.add_option("--mode", arguments->mode, "normalisation: eval (running statistics) or train (ghost batches)")
       ->check(CLI::IsMember({"eval", "train"}))
       ->capture_default_str();
 }
@@ -114,7 +115,7 @@ void frobenius(const AnalyzeArguments& arguments, const FrobeniusOptions& option
   study.options.training_mode = arguments.mode == "train";
   const std::int64_t ghost = trained.config.train.ghost_batch;
   if (study.options.training_mode && ghost > 0 && options.examples % ghost != 0) {
-    throw Error(fmt::format("--examples {} is not a whole number of ghost batches of {}", options.examples, ghost));
+    throw Error(fmt::format("--examples {} is not a multiple of the ghost batch, {}", options.examples, ghost));
   }
   ProgressBar bar(static_cast<std::int64_t>(steps.size()), "Frobenius norms");
   for (const std::int64_t step : steps) {
@@ -163,12 +164,14 @@ void add_variance(CLI::App& analyze) {
   auto options = std::make_shared<VarianceOptions>();
   add_common(*command, arguments, false);
   add_step(*command, arguments);
-  command->add_option("--regimes", options->regimes, "names; lb-diag:exact for an estimator (default: by the network)")
+  command
+      ->add_option("--regimes", options->regimes, "regimes; lb-diag:exact selects an estimator (default: by network)")
       ->delimiter(',');
-  command->add_option("--samples", options->samples, "directions drawn for each regime")->capture_default_str();
-  command->add_option("--small-batch", options->small_batch, "of sb, and the ghost batch")->capture_default_str();
-  command->add_option("--large-batch", options->large_batch, "of all other regimes")->capture_default_str();
-  command->add_option("--seed", options->seed, "of all random numbers")->capture_default_str();
+  command->add_option("--samples", options->samples, "samples per regime")->capture_default_str();
+  command->add_option("--small-batch", options->small_batch, "batch size of sb, and ghost batch")
+      ->capture_default_str();
+  command->add_option("--large-batch", options->large_batch, "batch size of all other regimes")->capture_default_str();
+  command->add_option("--seed", options->seed, "seed of all random numbers")->capture_default_str();
   command->callback([=] { variance(*arguments, *options); });
 }
 
@@ -180,46 +183,50 @@ void add_frobenius(CLI::App& analyze) {
   auto steps = std::make_shared<std::vector<std::int64_t>>();
   add_common(*command, arguments, false);
   add_mode(*command, arguments);
-  command->add_option("--steps", *steps, "of kept networks (default: all; train.snapshot_every keeps more)")
+  command->add_option("--steps", *steps, "steps of snapshots (default: all; train.snapshot_every keeps more)")
       ->delimiter(',');
-  command->add_option("--examples", options->examples, "of one batch")
+  command->add_option("--examples", options->examples, "examples per batch")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 20))
       ->capture_default_str();
-  command->add_option("--batches", options->batches, "independent ones")->capture_default_str();
-  command->add_option("--seed", options->seed, "of the examples")->capture_default_str();
+  command->add_option("--batches", options->batches, "number of independent batches")->capture_default_str();
+  command->add_option("--seed", options->seed, "seed of the choice of examples")->capture_default_str();
   command->callback([=] { frobenius(*arguments, *options, *steps); });
 }
 
 void add_hessian(CLI::App& analyze) {
-  auto* command =
-      analyze.add_subcommand("hessian", "Largest eigenvalues of the Hessian of one or more runs: figure 5b");
+  auto* command = analyze.add_subcommand(
+      "hessian", "Largest eigenvalues of the Hessian of one or more runs: figure 5b of the paper");
   auto arguments = std::make_shared<AnalyzeArguments>();
   auto options = std::make_shared<HessianOptions>();
   add_common(*command, arguments, true);
   add_step(*command, arguments);
-  command->add_option("--split", options->split, "whose loss: train or test")
+  command->add_option("--split", options->split, "split whose loss is analysed: train or test")
       ->check(CLI::IsMember({"train", "test"}))
       ->capture_default_str();
-  command->add_option("--examples", options->examples, "the first N; 0: all (default: 2000, or all)")
+  command->add_option("--examples", options->examples, "use the first N examples; 0: all (default: 2000)")
       ->check(at_least_zero());
-  command->add_option("--top", options->lanczos.count, "how many eigenvalues")->capture_default_str();
-  command->add_option("--tolerance", options->lanczos.tolerance, "of the residual, relative")->capture_default_str();
-  command->add_option("--iterations", options->lanczos.iterations, "at most")->capture_default_str();
-  command->add_option("--density", options->density, "random starts of a spectral density; 0: none")
+  command->add_option("--top", options->lanczos.count, "number of eigenvalues")->capture_default_str();
+  command->add_option("--tolerance", options->lanczos.tolerance, "relative tolerance of the residual")
+      ->capture_default_str();
+  command->add_option("--iterations", options->lanczos.iterations, "maximum number of iterations")
+      ->capture_default_str();
+  command->add_option("--density", options->density, "random starting vectors of a spectral density; 0: no density")
       ->check(at_least_zero())
       ->capture_default_str();
-  command->add_option("--density-steps", options->density_steps, "Lanczos steps of each")->capture_default_str();
+  command->add_option("--density-steps", options->density_steps, "Lanczos steps per starting vector")
+      ->capture_default_str();
   command
-      ->add_option("--memory", options->memory, "GiB for graphs kept between products (default: half of what is free)")
+      ->add_option("--memory", options->memory,
+                   "GiB for graphs kept between products (default: half of the free memory)")
       ->check(at_least_zero());
-  command->add_option("--seed", options->lanczos.seed, "of the start")->capture_default_str();
+  command->add_option("--seed", options->lanczos.seed, "seed of the starting vector")->capture_default_str();
   command->callback([=] { hessian(*arguments, *options); });
 }
 
 }  // namespace
 
 void add_analyze_command(CLI::App& app) {
-  auto* analyze = app.add_subcommand("analyze", "Look into the network of a run: numbers and figures");
+  auto* analyze = app.add_subcommand("analyze", "Analyse the network of a run: numbers and figures");
   analyze->require_subcommand(1);
   add_fisher(*analyze);
   add_variance(*analyze);

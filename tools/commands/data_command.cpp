@@ -1,7 +1,8 @@
 #include "commands.h"
 #include "covnoise/core/error.h"
 #include "covnoise/datasets/catalog.h"
-#include "covnoise/datasets/preview.h"
+#include "covnoise/report/data_preview.h"
+#include "study_output.h"
 #include "transfer_display.h"
 
 #include <fmt/format.h>
@@ -12,7 +13,7 @@
 namespace covnoise {
 namespace {
 
-/// What the subcommands' options fill in.
+/// Options of all subcommands.
 struct DataArguments {
   std::string name, directory, mirror, out;
   PreviewOptions preview;
@@ -29,7 +30,7 @@ void list(const DataArguments& arguments) {
   for (const DataSummary& row : list_data({arguments.directory})) {
     const std::string shape = fmt::format("{}x{}x{}", row.channels, row.height, row.width);
     fmt::print("{:<14} {:<8} {:>7} {:>7} {:>7}  {}\n", row.name, shape, row.classes, row.train, row.test,
-               row.where.empty() ? "not here" : row.where);
+               row.where.empty() ? "not found" : row.where);
   }
   fmt::print("{:<14} {:<8} {:>7} {:>7} {:>7}  {}\n", "folder:PATH", "any", "any", "any", "any",
              "PATH/train and PATH/test, one folder of PNG or JPEG files per class");
@@ -57,8 +58,9 @@ void verify(const DataArguments& arguments) {
 void preview(const DataArguments& arguments) {
   std::string file = arguments.out;
   if (file.empty()) file = fmt::format("{}.png", arguments.name.substr(arguments.name.find_last_of(":/") + 1));
-  write_preview(load_data(arguments.name, {arguments.directory}), file, arguments.preview);
-  fmt::print("{}\n", file);
+  const auto written = write_preview(load_data(arguments.name, {arguments.directory}), file, arguments.preview);
+  fmt::print("{}\n", written.string());
+  if (written != file) fmt::print("{}\n", kNoPng);
 }
 
 CLI::App* add(CLI::App& data, const char* name, const char* help, const std::shared_ptr<DataArguments>& arguments,
@@ -72,24 +74,24 @@ CLI::App* add(CLI::App& data, const char* name, const char* help, const std::sha
 }  // namespace
 
 void add_data_command(CLI::App& app) {
-  CLI::App* data = app.add_subcommand("data", "list, fetch, verify and preview data sets");
+  CLI::App* data = app.add_subcommand("data", "List, fetch, verify and preview data sets");
   data->require_subcommand(1);
   const auto arguments = std::make_shared<DataArguments>();
-  const char* where = "folder to look in before $COVNOISE_DATA and the usual ones";
-  add(*data, "list", "show the known data sets and where they are", arguments, list, false)
+  const char* where = "folder to search before $COVNOISE_DATA and the usual ones";
+  add(*data, "list", "Show the known data sets and where they are", arguments, list, false)
       ->add_option("--data-dir", arguments->directory, where);
-  add(*data, "verify", "check the files of a data set", arguments, verify, true)
+  add(*data, "verify", "Check the files of a data set", arguments, verify, true)
       ->add_option("--data-dir", arguments->directory, where);
 
   CLI::App* fetch_command =
-      add(*data, "fetch", "download a data set; an interrupted download goes on", arguments, fetch, true);
+      add(*data, "fetch", "Download a data set; an interrupted download is resumed", arguments, fetch, true);
   fetch_command->add_option("--data-dir", arguments->directory,
-                            "folder to put it in (default: $COVNOISE_DATA, else ./data)");
-  fetch_command->add_option("--mirror", arguments->mirror, "base URL of the files, instead of the official places");
+                            "target folder (default: $COVNOISE_DATA, otherwise ./data)");
+  fetch_command->add_option("--mirror", arguments->mirror, "base URL of the files, instead of the official sites");
 
-  CLI::App* preview_command = add(*data, "preview", "write a labelled contact sheet as PNG", arguments, preview, true);
+  CLI::App* preview_command = add(*data, "preview", "Write a labelled contact sheet", arguments, preview, true);
   preview_command->add_option("--data-dir", arguments->directory, where);
-  preview_command->add_option("--out", arguments->out, "file to write (default: NAME.png)");
+  preview_command->add_option("--out", arguments->out, "file to write, .png or .svg (default: NAME.png)");
   preview_command->add_option("--split", arguments->preview.split, "train or test")->capture_default_str();
 }
 

@@ -51,13 +51,13 @@ void add_eval_command(CLI::App& app) {
   auto arguments = std::make_shared<EvalArguments>();
   auto* command = app.add_subcommand("eval", "Evaluate the network of a run");
   command->add_option("run", arguments->run, "the run's folder")->required();
-  command->add_option("--split", arguments->split, "train, val or test")
+  command->add_option("--split", arguments->split, "split to evaluate: train, val or test")
       ->check(CLI::IsMember({"train", "val", "test"}));
-  command->add_flag("--best", arguments->best, "the best checkpoint instead of the last");
-  command->add_option("--data-dir", arguments->data_dir, "where the data sets are");
-  command->add_option("--threads", arguments->threads, "0: all processors");
+  command->add_flag("--best", arguments->best, "use the best checkpoint instead of the last");
+  command->add_option("--data-dir", arguments->data_dir, "folder of the data sets");
+  command->add_option("--threads", arguments->threads, "number of threads; 0: all processors");
   command->add_option("--device", arguments->device, "cpu, cuda or cuda:N")->capture_default_str();
-  command->add_flag("--json", arguments->json, "one JSON object instead of a line for people");
+  command->add_flag("--json", arguments->json, "print one JSON object instead of text");
   command->callback([arguments] { run_eval(*arguments); });
 }
 

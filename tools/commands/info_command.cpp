@@ -21,7 +21,7 @@ void run(const std::string& data_dir) {
   std::printf("threads    %d of %d processors\n", at::get_num_threads(), available_processors());
   std::printf("devices    cpu%s\n",
               torch::cuda::is_available() ? fmt::format(", {} cuda", torch::cuda::device_count()).c_str() : "");
-  std::printf("data       looked for in, first to last:\n");
+  std::printf("data       searched in this order:\n");
   for (const auto& folder : data_search_places({data_dir})) std::printf("           %s\n", folder.string().c_str());
 }
 
@@ -29,8 +29,8 @@ void run(const std::string& data_dir) {
 
 void add_info_command(CLI::App& app) {
   auto data_dir = std::make_shared<std::string>();
-  auto* command = app.add_subcommand("info", "Build, LibTorch, threads, devices, where data is looked for");
-  command->add_option("--data-dir", *data_dir, "where the data sets are");
+  auto* command = app.add_subcommand("info", "Show the build, LibTorch, threads, devices and data folders");
+  command->add_option("--data-dir", *data_dir, "folder of the data sets");
   command->callback([data_dir] { run(*data_dir); });
 }
 

@@ -17,7 +17,7 @@ void run_launch(LaunchOptions options, const std::vector<std::string>& command) 
   options.say = warn;
   catch_interrupts();
   const int code = launch(options);
-  if (code != 0) throw Error("the training has ended before its end", code);
+  if (code != 0) throw Error("the training stopped early", code);
 }
 
 }  // namespace
@@ -32,13 +32,16 @@ int launch_arguments(int argc, char** argv) {
 void add_launch_command(CLI::App& app, const std::vector<std::string>& command_of_ranks) {
   auto options = std::make_shared<LaunchOptions>();
   auto* command = app.add_subcommand("launch", "Train in several processes: covnoise launch --nproc 2 train ...");
-  command->add_option("--nproc", options->processes, "processes on this machine")->check(CLI::Range(1, 4096));
-  command->add_option("--nnodes", options->machines, "machines; the same command on each but for --node-rank")
+  command->add_option("--nproc", options->processes, "number of processes on this machine")->check(CLI::Range(1, 4096));
+  command
+      ->add_option("--nnodes", options->machines,
+                   "number of machines; run the same command on each, except for --node-rank")
       ->check(CLI::Range(1, 65536));
-  command->add_option("--node-rank", options->machine, "which of them this one is, from 0")
-      ->check(CLI::Range(0, 65535));
-  command->add_option("--address", options->address, "of machine 0, as the others reach it");
-  command->add_option("--port", options->port, "where the processes meet on machine 0 (one machine: any that is free)")
+  command->add_option("--node-rank", options->machine, "index of this machine, from 0")->check(CLI::Range(0, 65535));
+  command->add_option("--address", options->address, "address of machine 0, as the others reach it");
+  command
+      ->add_option("--port", options->port,
+                   "port of machine 0 where the processes meet (one machine: default any free port)")
       ->check(CLI::Range(1, 65535));
   command->callback([options, command_of_ranks] { run_launch(*options, command_of_ranks); });
 }

@@ -24,8 +24,8 @@ void print_models() {
                multiply_adds(*model, input), info.batch_statistics ? "batch" : "none", info.summary);
   }
   fmt::print(
-      "\nCounts are for 10 classes; multiply-adds for one image, forward. Any resnet<6n+2> works, and x<width>"
-      " for wider ones.\n");
+      "\nCounts are for 10 classes; multiply-adds are those of the forward pass of one image. Any resnet<6n+2>"
+      " works; append x<width> for a wider one.\n");
 }
 
 }  // namespace

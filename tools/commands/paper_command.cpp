@@ -21,7 +21,7 @@ struct PaperArguments {
   bool plan = false, collect = false;
 };
 
-/// Several small runs side by side where the runs are small, one at a time where each can use the whole machine.
+/// Small runs are trained in parallel; a large run has the machine to itself.
 void settle(PaperArguments& arguments, bool jobs_given) {
   auto& experiment = arguments.experiment;
   if (experiment.out.empty()) experiment.out = arguments.options.quick ? "runs/paper-quick" : "runs/paper";
@@ -63,8 +63,8 @@ void add_documents(CLI::App& command) {
 
 void add_recipes(CLI::App& command) {
   auto folder = std::make_shared<std::string>();
-  auto* recipes = command.add_subcommand("recipes", "Write the recipes as files, to be changed and given by --recipes");
-  recipes->add_option("folder", *folder, "where to")->required();
+  auto* recipes = command.add_subcommand("recipes", "Write the recipes as files, to edit and pass with --recipes");
+  recipes->add_option("folder", *folder, "folder to write to")->required();
   recipes->callback([folder] {
     for (const auto& path : paper::write_recipes(*folder)) std::printf("%s\n", path.c_str());
   });
@@ -76,12 +76,13 @@ void add_paper_command(CLI::App& app) {
   auto arguments = std::make_shared<PaperArguments>();
   auto* command = app.add_subcommand("paper", "Reproduce a table or figure of the paper");
   command->footer("Items:\n" + paper::describe_items());
-  command->add_option("item", arguments->item, "table1, ... (below)");
-  command->add_flag("--quick", arguments->options.quick,
-                    "a reduced version on embedded data: two minutes on two cores");
+  command->add_option("item", arguments->item, "table1, ... (see below)");
+  command->add_flag("--quick", arguments->options.quick, "small version on embedded data: two minutes on two cores");
   command->add_flag("--plan,--dry-run", arguments->plan, "list the runs and stop");
-  command->add_flag("--collect", arguments->collect, "train nothing: report what is there");
-  command->add_option("--seeds", arguments->options.seeds, "e.g. 0,1,2")->delimiter(',')->allow_extra_args(false);
+  command->add_flag("--collect", arguments->collect, "train nothing: report the available runs");
+  command->add_option("--seeds", arguments->options.seeds, "seeds to train, e.g. 0,1,2")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("--rows", arguments->options.rows, "train only these rows, e.g. cifar10-resnet44")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -91,8 +92,8 @@ void add_paper_command(CLI::App& app) {
   command->add_option("--set", arguments->options.set, "key=value, for all runs; may be repeated")
       ->allow_extra_args(false);
   command->add_option("--device", arguments->device, "short for --set run.device=...");
-  command->add_option("--recipes", arguments->recipes, "a folder with recipes in place of the program's own");
-  command->add_option("--scale", arguments->options.scale, "of epochs and examples, for tests")
+  command->add_option("--recipes", arguments->recipes, "folder with recipes to use instead of the built-in ones");
+  command->add_option("--scale", arguments->options.scale, "factor of epochs and examples, for tests")
       ->check(CLI::Range(0.01, 1.0))
       ->group("");
   add_experiment_options(*command, arguments->experiment);

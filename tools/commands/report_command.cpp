@@ -33,10 +33,9 @@ void write_report(const ReportArguments& arguments) {
 
 void add_report_command(CLI::App& app) {
   auto arguments = std::make_shared<ReportArguments>();
-  auto* command = app.add_subcommand("report", "Runs and figures as one HTML file that needs nothing else");
-  command->add_option("folders", arguments->folders, "of runs or figures; those below them are searched, too")
-      ->required();
-  command->add_option("--out", arguments->out, "the HTML file")->required();
+  auto* command = app.add_subcommand("report", "Write runs and figures as one self-contained HTML file");
+  command->add_option("folders", arguments->folders, "folders with runs or figures, searched recursively")->required();
+  command->add_option("--out", arguments->out, "HTML file to write")->required();
   command->callback([arguments] { write_report(*arguments); });
 }
 

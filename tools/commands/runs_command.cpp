@@ -11,8 +11,8 @@ namespace covnoise {
 
 void add_runs_command(CLI::App& app) {
   auto root = std::make_shared<std::string>("runs");
-  auto* command = app.add_subcommand("runs", "A table of the runs in a folder with their accuracies");
-  command->add_option("folder", *root, "where to look (default: runs)");
+  auto* command = app.add_subcommand("runs", "List the runs in a folder with their accuracies");
+  command->add_option("folder", *root, "folder to search (default: runs)");
   command->callback([root] {
     const auto runs = find_runs(*root);
     if (runs.empty()) throw Error(fmt::format("no runs in {}; covnoise train makes one", *root));

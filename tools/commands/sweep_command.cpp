@@ -1,11 +1,15 @@
 #include "commands/commands.h"
-#include "covnoise/core/internal/progress.h"
+#include "covnoise/core/error.h"
+#include "covnoise/core/internal/file.h"
 #include "covnoise/experiment/sweep.h"
 #include "experiment_options.h"
 #include "number_checks.h"
 #include "study_output.h"
 
+#include <fmt/format.h>
+
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,14 +19,53 @@ namespace {
 
 struct SweepArguments {
   SweepOptions sweep;
-  std::string recipe, device;
+  std::string file, device;
+  std::filesystem::path table;
   bool plan = false, collect = false;
   std::optional<std::string> earlier;
   ExperimentArguments experiment;
 };
 
-void run_sweep_command(SweepArguments& arguments) {
-  if (!arguments.recipe.empty()) arguments.sweep.recipe = arguments.recipe;
+void prepend(std::vector<std::string>& list, const std::vector<std::string>& first) {
+  list.insert(list.begin(), first.begin(), first.end());
+}
+
+/// The command line overrides the sweep file.
+void read_file_argument(SweepArguments& arguments, bool out_given) {
+  const auto file = read_sweep_file(arguments.file);
+  if (!file) {
+    arguments.sweep.recipe = arguments.file;
+    return;
+  }
+  arguments.sweep.recipe = file->options.recipe;
+  prepend(arguments.sweep.set, file->options.set);
+  prepend(arguments.sweep.vary, file->options.vary);
+  prepend(arguments.sweep.grids, file->options.grids);
+  if (!out_given && !file->out.empty()) arguments.experiment.out = file->out.string();
+  if (arguments.table.empty()) arguments.table = file->table;
+}
+
+/// Keeps the lines of the saved table for runs that are not available.
+SweepResult collect(const SweepArguments& arguments, const std::vector<SweepPoint>& points) {
+  require(
+      arguments.table.empty() || arguments.sweep.only.empty(),
+      fmt::format("--only would remove the other lines of {}: leave it out with --collect", arguments.table.string()));
+  EarlierTable earlier = arguments.earlier;
+  if (!earlier && !arguments.table.empty() && std::filesystem::exists(arguments.table)) earlier = arguments.table;
+  return collect_sweep(points, arguments.experiment.out, earlier);
+}
+
+std::vector<std::filesystem::path> save(const SweepArguments& arguments, const SweepResult& result) {
+  auto paths = save_sweep(result.outcomes, arguments.experiment.out);
+  if (!arguments.collect || arguments.table.empty()) return paths;
+  if (arguments.table.has_parent_path()) create_folders(arguments.table.parent_path());
+  write_file_synced(arguments.table, read_file(paths.front()));
+  paths.push_back(arguments.table);
+  return paths;
+}
+
+void run_sweep_command(SweepArguments& arguments, bool out_given) {
+  if (!arguments.file.empty()) read_file_argument(arguments, out_given);
   if (!arguments.device.empty()) arguments.sweep.set.push_back("run.device=" + arguments.device);
   const auto points = sweep_points(arguments.sweep);
   const auto runner = runner_options(arguments.experiment);
@@ -30,9 +73,8 @@ void run_sweep_command(SweepArguments& arguments) {
     std::printf("%s", sweep_plan(points, runner.out, arguments.earlier).c_str());
     return;
   }
-  const auto result = arguments.collect ? collect_sweep(points, runner.out, arguments.earlier)
-                                        : run_sweep(points, runner, arguments.earlier);
-  print_study(sweep_table(result.outcomes), save_sweep(result.outcomes, runner.out));
+  const auto result = arguments.collect ? collect(arguments, points) : run_sweep(points, runner, arguments.earlier);
+  print_study(sweep_table(result.outcomes), save(arguments, result));
   refuse_failures(result.failures, runner.say);
 }
 
@@ -41,7 +83,8 @@ void run_sweep_command(SweepArguments& arguments) {
 void add_sweep_command(CLI::App& app) {
   auto arguments = std::make_shared<SweepArguments>();
   auto* command = app.add_subcommand("sweep", "Train over a grid or a random choice of settings, and rank them");
-  command->add_option("recipe", arguments->recipe, "TOML file");
+  command->add_option("file", arguments->file,
+                      "recipe, or sweep file with a recipe, settings and grids (docs/paper.md)");
   command->add_option("--set", arguments->sweep.set, "key=value, for all runs; may be repeated")
       ->allow_extra_args(false);
   command
@@ -50,19 +93,23 @@ void add_sweep_command(CLI::App& app) {
       ->allow_extra_args(false);
   command
       ->add_option("--grid", arguments->sweep.grids,
-                   "'key=value,... key=value,...': a grid of its own; may be repeated, each is varied by --vary too")
+                   "'key=value,... key=value,...': a grid of its own, combined with --vary; may be repeated")
+      ->allow_extra_args(false);
+  command->add_option("--only", arguments->sweep.only, "key=value,value,...: only settings with these; may be repeated")
       ->allow_extra_args(false);
   command->add_option("--random", arguments->sweep.random, "N random settings; key=log:from:to draws from a range")
       ->check(at_least_zero());
-  command->add_option("--random-seed", arguments->sweep.seed, "of the random settings")->capture_default_str();
+  command->add_option("--random-seed", arguments->sweep.seed, "seed of the random settings")->capture_default_str();
   command->add_option("--device", arguments->device, "short for --set run.device=...");
   command->add_flag("--plan,--dry-run", arguments->plan, "list the runs and stop");
-  command->add_flag("--collect", arguments->collect, "train nothing: rank what is there");
+  command->add_flag("--collect", arguments->collect, "train nothing: rank the available runs");
+  command->add_option("--table", arguments->table,
+                      "with --collect: save the ranking here as CSV; lines of runs that are not available are kept");
   command->add_option("--earlier", arguments->earlier,
-                      "a sweep.csv whose lines stand in for runs that are not there: what it has is not trained again");
+                      "the sweep.csv of an earlier sweep; settings that it lists in full are not trained again");
   arguments->experiment.out = "runs/sweep";
   add_experiment_options(*command, arguments->experiment);
-  command->callback([arguments] { run_sweep_command(*arguments); });
+  command->callback([arguments, command] { run_sweep_command(*arguments, command->count("--out") > 0); });
 }
 
 }  // namespace covnoise

@@ -28,7 +28,7 @@ struct TrainArguments {
   std::string recipe, out, data_dir, resume;
   std::vector<std::string> set;
   std::vector<std::pair<std::string, std::string>> flags;  // key, value as given
-  std::vector<std::uint64_t> seeds;                        // several: side by side
+  std::vector<std::uint64_t> seeds;                        // several: in parallel
   bool deterministic = false, dry_run = false, help_keys = false, quiet = false;
   double timeout = 600;
 };
@@ -55,16 +55,16 @@ TrainOptions options_of(const TrainArguments& arguments) {
   if (!arguments.resume.empty()) {
     const RunFolder folder{arguments.resume};
     if (!std::filesystem::exists(folder.config())) {
-      throw Error(fmt::format("--resume {}: not a run, it has no config.toml", arguments.resume));
+      throw Error(fmt::format("--resume {}: not a run: it has no config.toml", arguments.resume));
     }
     for (const auto& item : list) {
       if (item.rfind("run.", 0) != 0)
         throw Error(fmt::format("--resume takes its configuration from the run; leave out {}", item));
     }
-    options.config = read_config(folder.config(), list);  // on another device, with other threads
+    options.config = read_config(folder.config(), list);  // device and threads may differ
     options.out = arguments.resume;
     if (!arguments.recipe.empty() || !arguments.out.empty())
-      throw Error("--resume goes without a recipe and without --out");
+      throw Error("--resume cannot be combined with a recipe or --out");
     return options;
   }
   const auto recipe = arguments.recipe.empty() ? std::nullopt : std::optional<std::filesystem::path>(arguments.recipe);
@@ -86,9 +86,10 @@ void report(const std::filesystem::path& out) {
   }
 }
 
-/// One run for each seed, all at a time, each in a process of its own: a GPU that one does not fill serves several.
+/// One run per seed, all at once, each in its own process: several runs share a GPU that one does not fill.
 void run_seeds(const TrainArguments& arguments) {
-  require(arguments.resume.empty(), "--seeds: repeat the command to go on with what is unfinished, without --resume");
+  require(arguments.resume.empty(),
+          "--seeds cannot be combined with --resume: repeat the command to resume unfinished runs");
   std::vector<RunSpec> specs;
   for (const std::uint64_t seed : arguments.seeds) {
     TrainArguments one = arguments;
@@ -114,11 +115,11 @@ void run_seeds(const TrainArguments& arguments) {
                   (std::filesystem::path(experiment.out) / "runs").lexically_normal().string()));
 }
 
-/// The other processes, where a launcher started several. (One rank of one counts as none, unless it is asked for.)
+/// Connects to the other processes if a launcher started several. (A single rank counts only if asked for.)
 std::unique_ptr<Communicator> join_others(TrainOptions& options, double timeout) {
   const auto info = rank_info_of(process_environment());
   if (!info || (info->size == 1 && !std::getenv("COVNOISE_ONE_RANK"))) return nullptr;
-  std::signal(SIGPIPE, SIG_IGN);  // c10d's sockets to a rank that was killed: an error of ours says which
+  std::signal(SIGPIPE, SIG_IGN);  // so that writing to a killed rank's socket fails, and our error names the rank
   auto& device = options.config.run.device;
   if (device == "cuda") device = fmt::format("cuda:{}", info->local_rank);
   CommunicatorOptions communication;
@@ -127,7 +128,7 @@ std::unique_ptr<Communicator> join_others(TrainOptions& options, double timeout)
   return std::make_unique<Communicator>(*info, communication);
 }
 
-/// All ranks have the same to say: rank 0 says it.
+/// All ranks would print the same: only rank 0 prints.
 Outcome train_as_rank(TrainOptions options, Communicator& communicator) {
   options.communicator = &communicator;
   if (communicator.rank() != 0) {
@@ -161,13 +162,13 @@ void run_train(const TrainArguments& arguments) {
   const auto communicator = join_others(options, arguments.timeout);
   const Outcome outcome = communicator ? train_as_rank(options, *communicator) : train(options);
   if (outcome == Outcome::kInterrupted) {
-    const int signal = caught_signal() != 0 ? caught_signal() : SIGTERM;  // another rank's
-    throw Error(
-        fmt::format("interrupted; repeat the command, or covnoise train --resume {}, to go on", options.out.string()),
-        128 + signal);
+    const int signal = caught_signal() != 0 ? caught_signal() : SIGTERM;  // another rank caught it
+    throw Error(fmt::format("interrupted; to resume, repeat the command or run covnoise train --resume {}",
+                            options.out.string()),
+                128 + signal);
   }
   if (communicator && communicator->rank() != 0) return;
-  if (outcome == Outcome::kFinishedBefore) print_line(fmt::format("{} is finished already", options.out.string()));
+  if (outcome == Outcome::kFinishedBefore) print_line(fmt::format("{} is already finished", options.out.string()));
   report(options.out);
 }
 
@@ -175,8 +176,8 @@ void run_train(const TrainArguments& arguments) {
 
 void add_train_command(CLI::App& app) {
   auto arguments = std::make_shared<TrainArguments>();
-  auto* command = app.add_subcommand("train", "Train a network, or go on with an interrupted run");
-  command->add_option("recipe", arguments->recipe, "TOML file; every key can be given by --set as well");
+  auto* command = app.add_subcommand("train", "Train a network, or resume an interrupted run");
+  command->add_option("recipe", arguments->recipe, "recipe (TOML file); --set can set any of its keys as well");
   command->add_option("--set", arguments->set, "key=value, e.g. train.lr=0.2; may be repeated")
       ->allow_extra_args(false);
   const std::pair<const char*, const char*> flags[] = {
@@ -188,21 +189,21 @@ void add_train_command(CLI::App& app) {
     command->add_option(std::string("--") + flag, arguments->flags.back().second,
                         std::string("short for --set ") + key + "=...");
   }
-  command->add_option("--seeds", arguments->seeds, "e.g. 0,1,2: a run for each, side by side, in OUT/runs/")
+  command->add_option("--seeds", arguments->seeds, "e.g. 0,1,2: one run per seed, in parallel, in OUT/runs/")
       ->delimiter(',');
   command->add_flag("--deterministic", arguments->deterministic, "short for --set run.deterministic=true");
   command->add_option("--out", arguments->out, "the run's folder (default runs/<model>-<data>-<regime>-s<seed>)");
   command->add_option("--data-dir", arguments->data_dir,
-                      "where the data sets are (covnoise info lists where else it looks)");
+                      "folder of the data sets (covnoise info lists the others that are searched)");
   command->add_option("--resume", arguments->resume,
-                      "go on with the run in this folder; --device and --threads may be others");
+                      "resume the run in this folder; --device and --threads may differ");
   command
       ->add_option("--timeout", arguments->timeout,
-                   "of several processes: seconds to wait for each other, at the start and in a step (default 600)")
+                   "with several processes: seconds to wait for one another, at the start and in a step (default 600)")
       ->check(above_zero());
   command->add_flag("--dry-run", arguments->dry_run, "print the resolved configuration and stop");
   command->add_flag("--help-keys", arguments->help_keys, "list every key with its default and meaning");
-  command->add_flag("--quiet", arguments->quiet, "print the result alone");
+  command->add_flag("--quiet", arguments->quiet, "print only the result");
   command->callback([arguments] { run_train(*arguments); });
 }
 

@@ -10,15 +10,15 @@ namespace covnoise {
 
 /// How a Loader orders, augments and normalises.
 struct LoaderOptions {
-  bool augment = false;               ///< random crop out of the image padded by 4 black pixels, random horizontal flip
+  bool augment = false;               ///< random crop of the image padded by 4 black pixels, random horizontal flip
   std::vector<double> mean;           ///< per channel, of pixels scaled to [0, 1]
   std::vector<double> std;            ///< per channel, positive
   std::uint64_t seed = 0;             ///< of the order and of the augmentation
   at::ScalarType dtype = at::kFloat;  ///< of the images: float or double; on a GPU bfloat16 as well
-  at::Device device = at::kCPU;       ///< where the data set lies and images come out
+  at::Device device = at::kCPU;       ///< of the data set and of the images returned
 };
 
-/// Turns examples of a data set into what a network eats. Has no state: everything random is a pure function of the
+/// Turns examples of a data set into inputs of a network. Has no state: everything random is a pure function of the
 /// seed, the epoch and the example, so that threads, slices and resumed runs all see the same images.
 class Loader {
  public:
@@ -30,11 +30,11 @@ class Loader {
   /// The order in which `epoch` visits the examples: int64 [N], a permutation.
   at::Tensor order(std::int64_t epoch) const;
 
-  /// Normalised images [M, C, H, W] of the examples `indices` (int64 [M]), as `epoch` sees them: augmented if asked
-  /// for.
+  /// Normalised images [M, C, H, W] of the examples `indices` (int64 [M]), as `epoch` sees them, augmented
+  /// if options say so.
   at::Tensor images(const at::Tensor& indices, std::int64_t epoch) const;
 
-  /// The same without augmentation: for evaluation.
+  /// The same without augmentation, for evaluation.
   at::Tensor plain_images(const at::Tensor& indices) const;
 
   /// Labels, int64 [M].

@@ -6,10 +6,10 @@
 
 namespace covnoise {
 
-/// The folders in which data sets are looked for, in this order: options.directory, $COVNOISE_DATA, then the roots that
-/// people commonly give to torchvision. Below each, a data set may lie in torchvision's layout (MNIST/raw,
-/// FashionMNIST/raw, cifar-10-batches-bin, cifar-10-batches-py, cifar-100-binary, cifar-100-python), in a folder of its
-/// name in covnoise, or directly.
+/// The folders searched for data sets, in this order: options.directory, $COVNOISE_DATA, then the roots commonly passed
+/// to torchvision. Below each, a data set may be in torchvision's layout (MNIST/raw, FashionMNIST/raw,
+/// cifar-10-batches-bin, cifar-10-batches-py, cifar-100-binary, cifar-100-python), in a folder with its name in
+/// covnoise, or directly.
 std::vector<std::filesystem::path> data_search_places(const DataOptions& options);
 
 }  // namespace covnoise

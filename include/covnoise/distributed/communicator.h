@@ -16,9 +16,9 @@ namespace covnoise {
 class PeerMonitor;
 class ProcessGroup;
 
-constexpr int kLostRankExit = 4;  ///< exit code of the Error that another rank's end causes
+constexpr int kLostRankExit = 4;  ///< exit code of LostRank
 
-/// Ends a rank whose training lost another.
+/// Thrown by a rank whose training lost another rank.
 class LostRank : public Error {
  public:
   LostRank(int rank, const std::string& message) : Error(message, kLostRankExit), rank_(rank) {}
@@ -30,16 +30,16 @@ class LostRank : public Error {
 
 /// How ranks talk to each other.
 struct CommunicatorOptions {
-  at::Device device = at::kCPU;                ///< where its tensors are: Gloo on a CPU, NCCL on a GPU
-  std::chrono::milliseconds timeout{600'000};  ///< to meet at the start, and for one collective operation
+  at::Device device = at::kCPU;                ///< of the tensors: Gloo on a CPU, NCCL on a GPU
+  std::chrono::milliseconds timeout{600'000};  ///< for connecting at the start, and for one collective operation
 };
 
-/// The processes of one training, and what they say to each other: c10d's collective operations. All ranks call the
-/// same ones in the same order. Where a rank ends before `leave`, the others get a LostRank from the operation they are
-/// in, or from the next; one that is in none for three seconds is ended on the spot.
+/// Connects the processes of one training: c10d's collective operations. All ranks call the same operations in the same
+/// order. If a rank ends before `leave`, the others get a LostRank from the operation they are in, or from the next
+/// one; a rank that calls none for three seconds is ended.
 class Communicator {
  public:
-  /// Meets the others; an Error says what is wrong with address, port or who did not come.
+  /// Connects to the other ranks; an Error says what is wrong with the address or port, or which ranks are missing.
   Communicator(const RankInfo& info, const CommunicatorOptions& options);
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -49,22 +49,22 @@ class Communicator {
   int size() const { return info_.size; }
   const std::string& name_of(int rank) const { return names_.at(static_cast<std::size_t>(rank)); }
 
-  /// The sum over all ranks, in info, the same bits on each. On a GPU ordered by the current stream.
+  /// The sum over all ranks, in place, with the same bits on each. On a GPU ordered by the current stream.
   void all_reduce(at::Tensor tensor);
   /// The same in the background, until `finish`.
   void start_all_reduce(at::Tensor tensor);
   void finish();
-  /// The tensor of rank `root`, in info.
+  /// The tensor of rank `root`, in place.
   void broadcast(at::Tensor tensor, int root);
-  /// The byte string of rank `root`, of any size: goes as a tensor.
+  /// The byte string of rank `root`, of any size: sent as a tensor.
   std::string broadcast_bytes(const std::string& bytes, int root);
-  /// Small byte strings of all ranks, by rank: goes through the store.
+  /// Small byte strings of all ranks, by rank: sent through the store.
   std::vector<std::string> all_gather(const std::string& bytes);
   void barrier() { all_gather({}); }
-  /// At the regular end, on every rank.
+  /// Called at the regular end, on every rank.
   void leave();
 
-  /// Bytes of tensors that this rank handed to collective operations. (A ring sends 2 (R-1) / R of those of an
+  /// Bytes of tensors that this rank passed to collective operations. (A ring sends 2 (R-1) / R of those of an
   /// all-reduce.)
   std::uint64_t bytes() const { return bytes_; }
 
@@ -79,7 +79,7 @@ class Communicator {
   at::Device device_;
   std::vector<std::string> names_;
   std::unique_ptr<PeerMonitor> peers_;
-  std::unique_ptr<ProcessGroup> group_;  // goes first: its threads may still wait for a lost rank
+  std::unique_ptr<ProcessGroup> group_;  // destroyed first: its threads may still wait for a lost rank
   std::uint64_t bytes_ = 0;
   std::int64_t gathers_ = 0;
 };

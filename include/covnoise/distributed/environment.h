@@ -5,25 +5,25 @@
 
 namespace covnoise {
 
-/// Where this process stands among the processes of one training.
+/// The position of this process among the processes of one training.
 struct RankInfo {
-  std::string launcher;               ///< who started it: torchrun, mpirun, srun
-  int rank = 0, size = 1;             ///< of all processes
-  int local_rank = 0;                 ///< of those on this machine: which GPU to take
+  std::string launcher;               ///< what started it: torchrun, mpirun, srun
+  int rank = 0, size = 1;             ///< among all processes
+  int local_rank = 0;                 ///< among those on this machine: which GPU to use
   std::string address = "127.0.0.1";  ///< of rank 0's machine
   int port = 29500;                   ///< where the processes meet on it
   bool agent_store = false;           ///< torchrun's agent listens there, and every rank is a client
-  std::string attempt;                ///< distinguishes restarts that meet at one agent; else empty
+  std::string attempt;                ///< distinguishes restarts that share an agent; otherwise empty
 };
 
-/// The value of an environment variable, or nothing.
+/// Returns the value of an environment variable, or nothing.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 Environment process_environment();
 
-/// What the launcher's variables say; nothing where no launcher started this process. Known are RANK, WORLD_SIZE,
+/// Read from the launcher's variables; nothing if no launcher started this process. Supported are RANK, WORLD_SIZE,
 /// LOCAL_RANK, MASTER_ADDR, MASTER_PORT (torchrun, covnoise launch, or set by hand), Open MPI's OMPI_COMM_WORLD_*,
-/// PMI_* of MPICH and its relatives, and SLURM_* of a job step. MASTER_ADDR and MASTER_PORT count for all of them. An
-/// Error names a variable that is missing or makes no sense.
+/// PMI_* of MPICH and its relatives, and SLURM_* of a job step. MASTER_ADDR and MASTER_PORT apply to all of them. An
+/// Error names a variable that is missing or invalid.
 std::optional<RankInfo> rank_info_of(const Environment& environment);
 
 /// The first machine of Slurm's list: "gpu[003-004,9],login" gives gpu003.

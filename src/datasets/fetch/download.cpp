@@ -21,7 +21,7 @@ namespace {
 constexpr long kOk = 200, kPartial = 206, kNothingThere = 416;
 constexpr long kConnectSeconds = 30, kStallSeconds = 60;
 
-/// The file that grows. Unbuffered, so that a killed program loses nothing.
+/// The growing file. Unbuffered, so that a killed program loses nothing.
 class PartFile {
  public:
   explicit PartFile(const std::filesystem::path& path)
@@ -56,12 +56,12 @@ class PartFile {
   std::uint64_t size_ = 0;
 };
 
-/// One request and what its callbacks learn.
+/// One request and what its callbacks find out.
 struct Transfer {
   CURL* curl = nullptr;
   PartFile* part = nullptr;
-  std::uint64_t asked_from = 0;    // the Range asked for; 0: the whole file
-  std::uint64_t granted_from = 0;  // where the answer says that it begins
+  std::uint64_t asked_from = 0;    // start of the requested range; 0: the whole file
+  std::uint64_t granted_from = 0;  // start of the range that the server sends
   bool began = false;
   int write_error = 0;
   const ByteProgress* progress = nullptr;

@@ -6,13 +6,13 @@
 
 namespace covnoise {
 
-/// Bytes on disk so far, and in all (0: not known).
+/// Bytes on disk so far, and in total (0: unknown).
 using ByteProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
-/// Downloads `url` (http or https) to the end of `part`: what is there already is not asked for again. A server that
-/// sends the whole file nevertheless is taken at its word and `part` begins anew; one that says there is nothing after
-/// `part` (416) leaves it as it is. So the result may be wrong in content, and the caller compares its checksum.
-/// Every byte is on disk as soon as it came: after an interruption, or an Error, `part` can be gone on with.
+/// Appends the rest of `url` (http or https) to `part`. If the server sends the whole file instead, `part` starts over;
+/// if it reports that nothing follows `part` (416), `part` stays as it is. The content may therefore be wrong: the
+/// caller compares the checksum. Every byte is on disk as soon as it arrives, so `part` can be resumed after an
+/// interruption or an Error.
 void download(const std::string& url, const std::filesystem::path& part, const ByteProgress& progress);
 
 }  // namespace covnoise

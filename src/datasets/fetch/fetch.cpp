@@ -28,11 +28,11 @@ bool is_good(const fs::path& path, const std::string& md5) {
 void move_into_place(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::rename(from, to, error);
-  if (error) throw Error(fmt::format("{}: cannot be put in place: {}", to.string(), error.message()));
+  if (error) throw Error(fmt::format("{}: cannot be installed: {}", to.string(), error.message()));
 }
 
-/// Downloads from one place until the checksum is right. A part left by an earlier try may turn out to be of no use:
-/// then it is thrown away and everything is asked for once more.
+/// Downloads from one site and checks the checksum. If a file resumed from an earlier try is wrong, it is deleted and
+/// downloaded once more from the start.
 void fetch_from(const std::string& site, const Download& file, const fs::path& part, const FetchOptions& options) {
   const std::string url = site + file.file;
   options.progress({Kind::kStarted, file.file, url, size_or_zero(part), 0});
@@ -45,8 +45,8 @@ void fetch_from(const std::string& site, const Download& file, const fs::path& p
     if (md5 == file.md5) return;
     fs::remove(part);
     if (!resumed) {
-      throw Error(
-          fmt::format("{}: MD5 is {}, expected {}: thrown away; try another place with --mirror", url, md5, file.md5));
+      throw Error(fmt::format("{}: MD5 is {}, expected {}: the download was deleted; try another site with --mirror",
+                              url, md5, file.md5));
     }
   }
 }
@@ -64,7 +64,7 @@ void fetch_part(const std::vector<std::string>& sites, const Download& file, con
           fs::remove(part, ignored);
           throw;
         }
-        throw Error(fmt::format("{}; {} bytes are kept in {}: run the command again to go on", error.what(), kept,
+        throw Error(fmt::format("{}; {} bytes are kept in {}: repeat the command to resume", error.what(), kept,
                                 part.string()));
       }
       options.progress({Kind::kFailed, file.file, error.what(), 0, 0});
@@ -78,7 +78,7 @@ std::vector<KnownFile> all_files(const Layout& layout) {
   return files;
 }
 
-/// Unpacks beside the final names, and renames when all checksums are right.
+/// Unpacks to temporary names, and renames when all checksums are correct.
 void install_archive(const fs::path& archive, const Layout& layout, const fs::path& folder) {
   std::vector<TarMember> members;
   const std::vector<KnownFile> files = all_files(layout);
@@ -125,7 +125,7 @@ void fetch_files(const FileSet& set, const FetchOptions& options) {
   const fs::path folder = options.directory / set.layouts.front().folder;
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) throw Error(fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
+  if (error) throw Error(fmt::format("{}: cannot be created: {}", folder.string(), error.message()));
   for (const Download& file : set.downloads) fetch_one(set, file, sites, options);
 }
 

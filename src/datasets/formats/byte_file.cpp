@@ -47,7 +47,7 @@ std::size_t ByteFile::read_some(void* target, std::size_t size) {
     if (count == static_cast<int>(chunk)) continue;
     int code = Z_OK;
     const char* message = gzerror(file_, &code);
-    // Z_BUF_ERROR: the compressed file stops in the middle, which the caller sees as too few bytes.
+    // Z_BUF_ERROR: the compressed file is truncated; the caller sees too few bytes.
     if (count >= 0 && (code == Z_OK || code == Z_BUF_ERROR)) break;
     const std::string reason = code == Z_ERRNO ? std::strerror(errno) : message;
     throw Error(fmt::format("{}: damaged after byte {}: {}", path_.string(), position_ + done, reason));
@@ -70,7 +70,7 @@ void ByteFile::expect_end() {
   }
   int code = Z_OK;
   gzerror(file_, &code);
-  if (code == Z_BUF_ERROR) {  // all the data is there, but not the checksum behind it
+  if (code == Z_BUF_ERROR) {  // the data is complete, but the checksum after it is missing
     throw Error(fmt::format("{}: the gzip data is cut short after byte {}", path_.string(), end));
   }
 }

@@ -8,7 +8,7 @@ struct gzFile_s;
 
 namespace covnoise {
 
-/// A file read from front to back, unpacked on the way if it is gzip. Every failure is an Error with file and position.
+/// Reads a file sequentially, decompressing gzip. Every failure is an Error with file and position.
 class ByteFile {
  public:
   explicit ByteFile(const std::filesystem::path& path);
@@ -16,7 +16,7 @@ class ByteFile {
   ByteFile(const ByteFile&) = delete;
   ByteFile& operator=(const ByteFile&) = delete;
 
-  /// Reads exactly `size` bytes; `promised` is the length the file should have, for the message when it is shorter.
+  /// Reads exactly `size` bytes; `promised` is the expected length of the file, for the message if it is shorter.
   void read(void* target, std::size_t size, std::uint64_t promised);
   /// Reads up to `size` bytes, fewer only at the end of the file.
   std::size_t read_some(void* target, std::size_t size);
@@ -25,7 +25,7 @@ class ByteFile {
 
   const std::filesystem::path& path() const { return path_; }
   std::uint64_t position() const { return position_; }  // in unpacked bytes
-  /// No more unpacked bytes than this can follow: deflate packs at most 1032 bytes into one.
+  /// An upper bound on the unpacked bytes that follow: deflate packs at most 1032 bytes into one.
   std::uint64_t most_bytes() const { return most_bytes_; }
 
  private:
@@ -34,10 +34,10 @@ class ByteFile {
   std::uint64_t position_ = 0, most_bytes_ = 0;
 };
 
-/// The whole of a file as it lies on disk, refused if longer than `limit` bytes.
+/// The content of a file as it is on disk, refused if longer than `limit` bytes.
 std::string read_whole_file(const std::filesystem::path& path, std::uint64_t limit);
 
-/// Size in bytes of a regular file; an Error if it is not there or is something else.
+/// Size in bytes of a regular file; an Error if it does not exist or is something else.
 std::uint64_t regular_file_size(const std::filesystem::path& path);
 
 }  // namespace covnoise

@@ -24,7 +24,7 @@ struct Example {
   std::int64_t label;
 };
 
-/// Entries of a folder, sorted by name; hidden ones are left out.
+/// Entries of a folder, sorted by name, without hidden ones.
 std::vector<fs::path> entries(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> paths;
@@ -84,8 +84,9 @@ std::vector<Example> list_examples(const fs::path& split, const std::vector<std:
 void expect_like(const Image& image, const Image& model, const fs::path& file, const fs::path& model_file) {
   const auto shape = [](const Image& i) { return fmt::format("{}x{}x{}", i.channels, i.height, i.width); };
   if (shape(image) == shape(model)) return;
-  throw Error(fmt::format("{}: an image of {} (channels x height x width), but {} has {}: all must be alike",
-                          file.string(), shape(image), model_file.string(), shape(model)));
+  throw Error(
+      fmt::format("{}: an image of {} (channels x height x width), but {} has {}: all images must have the same size",
+                  file.string(), shape(image), model_file.string(), shape(model)));
 }
 
 /// Interleaved pixels to planes [C, H, W].
@@ -96,7 +97,7 @@ void split_channels(const Image& image, std::uint8_t* planes) {
   }
 }
 
-/// Decodes in parallel; of several bad files, the first in order is reported.
+/// Decodes in parallel; if several files are bad, reports the first one.
 Dataset read_examples(const std::vector<Example>& examples, const Image& model, const fs::path& model_file) {
   const auto count = static_cast<std::int64_t>(examples.size());
   Dataset set{at::empty({count, model.channels, model.height, model.width}, at::kByte), at::empty({count}, at::kLong)};

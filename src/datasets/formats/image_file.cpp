@@ -8,7 +8,6 @@
 #include <png.h>
 
 #include <string>
-#include <system_error>
 
 namespace covnoise {
 namespace {
@@ -44,22 +43,6 @@ Image read_image(const std::filesystem::path& path) {
   if (bytes.compare(0, 4, "\x89PNG") == 0) return decode_png(bytes, where);
   if (bytes.compare(0, 2, "\xff\xd8") == 0) return decode_jpeg(bytes, where, kMostPixels);
   throw Error(fmt::format("{}: byte 0: neither PNG nor JPEG", where));
-}
-
-void write_png(const std::filesystem::path& path, const Image& image) {
-  png_image png{};
-  png.version = PNG_IMAGE_VERSION;
-  png.width = static_cast<png_uint_32>(image.width);
-  png.height = static_cast<png_uint_32>(image.height);
-  png.format = image.channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
-  const std::filesystem::path beside = path.string() + ".part";
-  std::error_code error;
-  if (!png_image_write_to_file(&png, beside.c_str(), 0, image.pixels.data(), 0, nullptr)) {
-    std::filesystem::remove(beside, error);
-    throw Error(fmt::format("{}: cannot be written: {}", path.string(), png.message));
-  }
-  std::filesystem::rename(beside, path, error);
-  if (error) throw Error(fmt::format("{}: cannot be written: {}", path.string(), error.message()));
 }
 
 }  // namespace covnoise

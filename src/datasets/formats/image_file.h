@@ -11,11 +11,8 @@ struct Image {
   std::vector<std::uint8_t> pixels;
 };
 
-/// Decodes a PNG or JPEG file (told apart by their first bytes) to 8 bits a channel: grey files to one channel, all
-/// others to three. Transparent pixels lie on black.
+/// Decodes a PNG or JPEG file (told apart by their first bytes) to 8 bits per channel: grey files to one channel, all
+/// others to three. Transparent pixels are blended with black.
 Image read_image(const std::filesystem::path& path);
-
-/// Writes a PNG, first beside `path`, then in its place.
-void write_png(const std::filesystem::path& path, const Image& image);
 
 }  // namespace covnoise

@@ -18,7 +18,7 @@ namespace covnoise {
 #ifdef COVNOISE_HAS_JPEG
 namespace {
 
-/// libjpeg reports by calling back, and has no way out of an error but a long jump.
+/// libjpeg reports errors through a callback that must not return: it jumps out.
 struct ErrorManager {
   jpeg_error_mgr base;
   std::jmp_buf escape;
@@ -31,13 +31,13 @@ void leave(j_common_ptr info) {
   std::longjmp(manager->escape, 1);
 }
 
-/// libjpeg fills up a cut or damaged image with grey and only warns: here that is an error.
+/// libjpeg fills a truncated or damaged image with grey and only warns; here this is an error.
 void judge_warning(j_common_ptr info, int level) {
   const int code = info->err->msg_code;
   if (level < 0 && (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER)) leave(info);
 }
 
-/// Between setjmp and the end nothing with a destructor is made, so that the jump leaks nothing.
+/// Creates nothing with a destructor after setjmp, so that the jump leaks nothing.
 bool decode(jpeg_decompress_struct& info, ErrorManager& manager, const std::string& bytes, std::int64_t most_pixels,
             Image& image) {
   if (setjmp(manager.escape)) return false;

@@ -9,8 +9,8 @@
 namespace covnoise {
 namespace {
 
-// CIFAR-100's training file has 150,001 list items and 50,000 memo entries; these limits leave it room, and keep a
-// hostile file from filling the memory.
+// CIFAR-100's training file has 150,001 list items and 50,000 memo entries; these limits are above that, and keep a
+// hostile file from exhausting the memory.
 constexpr std::size_t kMostObjects = 1'000'000;
 constexpr std::size_t kMostItems = 4'000'000;
 constexpr std::uint64_t kMostMemo = 1'000'000;

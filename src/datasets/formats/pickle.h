@@ -8,8 +8,8 @@
 
 namespace covnoise {
 
-/// One object of a pickle. Objects refer to each other by their place in Pickle's list, so that nothing recurses, a
-/// list may hold itself, and everything goes away at once.
+/// One object of a pickle. Objects refer to each other by their index in Pickle's list: nothing recurses, a list may
+/// contain itself, and all are freed together.
 struct PickleObject {
   enum class Kind { kNone, kBool, kInteger, kString, kTuple, kList, kDict, kGlobal, kDtype, kArray };
   Kind kind = Kind::kNone;
@@ -20,9 +20,8 @@ struct PickleObject {
 };
 
 /// Reads the pickles of CIFAR's python form: protocol 2, written by Python 2, holding dictionaries, lists, tuples,
-/// strings, small integers and C-ordered numpy arrays of uint8. It knows only the opcodes those files use and calls
-/// nothing: the three numpy globals stand for shapes of data that are recognised here. Everything else is refused with
-/// opcode and byte.
+/// strings, small integers and C-ordered numpy arrays of uint8. It supports only the opcodes of those files and
+/// calls nothing: the three numpy globals are recognised as data. Everything else is refused, with its opcode and byte.
 class Pickle {
  public:
   /// `bytes` must outlive this object; `where` names the file in messages.

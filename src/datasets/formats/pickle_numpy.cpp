@@ -1,4 +1,4 @@
-// The numpy objects in CIFAR's pickles: globals, calls and states are recognised by their form, never executed.
+// The numpy objects in CIFAR's pickles: globals, calls and states are recognised by their structure, never executed.
 #include "datasets/formats/pickle.h"
 
 #include <fmt/format.h>
@@ -26,8 +26,8 @@ void Pickle::push_global() {
   refuse(fmt::format("global '{}.{}' is refused: only numpy's ndarray and dtype are read", module, name));
 }
 
-/// REDUCE would call a function. Two calls are recognised, and none is made: _reconstruct(ndarray, (0,), 'b') makes an
-/// empty array, dtype('u1', 0, 1) the type of its elements.
+/// REDUCE would call a function. Two calls are recognised, and none is executed: _reconstruct(ndarray, (0,), 'b') makes
+/// an empty array, dtype('u1', 0, 1) the type of its elements.
 void Pickle::reduce() {
   const PickleObject& arguments = at(pop());
   const PickleObject& callee = at(pop());
@@ -59,8 +59,8 @@ void Pickle::build() {
   }
 }
 
-/// (version, byte order, subtype, names, fields, element size, alignment, flags): of no consequence for single bytes,
-/// so only structured types are refused.
+/// (version, byte order, subtype, names, fields, element size, alignment, flags): irrelevant for single bytes, so
+/// only structured types are refused.
 void Pickle::check_dtype_state(const PickleObject& state) const {
   for (const std::uint32_t item : state.items) {
     const Kind kind = at(item).kind;

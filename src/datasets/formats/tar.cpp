@@ -30,7 +30,7 @@ std::string_view field(const Block& header, std::size_t offset, std::size_t size
   return whole.substr(0, whole.find('\0'));
 }
 
-/// Octal digits, perhaps with blanks around.
+/// Octal digits, possibly surrounded by blanks.
 std::uint64_t octal(const ByteFile& file, const Block& header, std::size_t offset, std::size_t size) {
   std::string_view text = field(header, offset, size);
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -56,13 +56,13 @@ void check_header(const ByteFile& file, const Block& header) {
 
 std::string member_name(const Block& header) {
   const std::string_view name = field(header, 0, 100);
-  // The prefix field is POSIX's; GNU's older form ("ustar  ") keeps other things there.
+  // Only POSIX has the prefix field; GNU's older form ("ustar  ") uses these bytes otherwise.
   const bool posix = header[262] == '\0';
   const std::string_view prefix = posix ? field(header, 345, 155) : std::string_view();
   return prefix.empty() ? std::string(name) : fmt::format("{}/{}", prefix, name);
 }
 
-/// Moves past `size` bytes and the padding behind them; writes the bytes to `out` if there is one.
+/// Skips `size` bytes and the padding after them; writes the bytes to `out` if given.
 void copy_member(ByteFile& file, std::uint64_t size, std::ofstream* out, const std::filesystem::path& target) {
   std::uint64_t left = (size + kBlock - 1) / kBlock * kBlock;
   const std::uint64_t end = file.position() + left;

@@ -6,7 +6,7 @@
 namespace covnoise {
 
 struct TarMember {
-  std::string name;              // the whole path inside the archive
+  std::string name;              // full path inside the archive
   std::filesystem::path target;  // the file to write
 };
 

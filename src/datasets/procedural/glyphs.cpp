@@ -7,7 +7,7 @@
 namespace covnoise {
 namespace {
 
-/// The letters as a teacher draws them. Several share strokes (E and F, P and R and B), so that details decide.
+/// The ideal letters. Several share strokes (E and F; P, R and B), so that details matter.
 const std::vector<std::vector<Stroke>>& letters() {
   const Stroke stem{{{0.0f, 0.0f}, {0.0f, 1.0f}}};
   const Stroke top{{{0.0f, 0.0f}, {0.9f, 0.0f}}};
@@ -31,7 +31,7 @@ const std::vector<std::vector<Stroke>>& letters() {
   return table;
 }
 
-/// Where and how the letter stands: unit square -> pixels.
+/// Position and shape of the letter: unit square -> pixels.
 class Placement {
  public:
   explicit Placement(Dice& dice)
@@ -72,7 +72,7 @@ void draw_letter(int label, Dice& dice, float ink, Pen& pen, Pen::Plane& picture
 
 Point anywhere(Dice& dice) { return {dice.uniform(0.0f, Pen::kSide), dice.uniform(0.0f, Pen::kSide)}; }
 
-/// A short bent line: in some ink it is clutter, in the ground's colour it wears the letter off.
+/// A short curved line: clutter if drawn in ink, wear of the letter if drawn in the background's colour.
 struct Scratch {
   float length, radius, value;
 };
@@ -95,7 +95,7 @@ void draw_glyph(int label, Dice& dice, float* pixels) {
   Pen::Plane picture;
   const float ground = dice.uniform(0.0f, 0.25f), ink = dice.uniform(0.6f, 1.0f);
   picture.fill(ground);
-  for (int i = dice.integer(1, 3); i > 0; --i) {  // braces draw from left to right with every compiler, calls do not
+  for (int i = dice.integer(1, 3); i > 0; --i) {  // braces evaluate from left to right, calls need not
     const Scratch clutter{dice.uniform(3.0f, 9.0f), dice.uniform(0.4f, 1.2f), dice.uniform(0.3f, 0.8f)};
     draw_scratch(clutter, dice, pen, picture);
   }

@@ -8,7 +8,7 @@
 namespace covnoise {
 namespace {
 
-/// 255 x to the nearest integer. Not std::lround: that is libm's, and gives other bytes where the sum itself rounds up.
+/// 255 x rounded to the nearest integer. std::lround is libm's, and differs where the addition of 1/2 itself rounds up.
 std::uint8_t to_byte(float x) {
   const float raised = clamp_unit(x) * 255.0f + 0.5f;
   return static_cast<std::uint8_t>(raised);

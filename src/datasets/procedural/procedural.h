@@ -10,7 +10,7 @@
 
 namespace covnoise {
 
-/// The random numbers of one example, one after another.
+/// The sequence of random numbers of one example.
 class Dice {
  public:
   Dice(const RandomStream& stream, std::uint64_t example) : stream_(stream), block_(example << 20) {}
@@ -41,7 +41,7 @@ class Dice {
   int used_ = 4;
 };
 
-/// x - floor(x), without a call where the instruction set has no rounding; |x| < 2^31.
+/// x - floor(x), without a library call if the instruction set has no rounding; |x| < 2^31.
 inline float fraction(float x) {
   const float part = x - static_cast<float>(static_cast<std::int32_t>(x));
   return part < 0.0f ? part + 1.0f : part;
@@ -75,7 +75,7 @@ class Warp {
 /// How one data set is drawn.
 struct Procedure {
   std::string name;
-  std::uint64_t seed;  // another one for each data set
+  std::uint64_t seed;  // different for each data set
   std::int64_t channels, side, train, test;
   std::vector<std::string> classes;
   /// Draws one example of class `label`, [C, side, side] with values around [0, 1], in any thread.

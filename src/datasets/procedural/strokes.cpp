@@ -9,9 +9,9 @@ namespace {
 
 constexpr int kPieces = 5;  // of each span between two points
 constexpr float kFar = 1e9f;
-constexpr float kReach = 3.0f;  // pixels: no pen is wider, so a line need not look further
+constexpr float kReach = 3.0f;  // pixels: no pen reaches further
 
-/// The pixels whose centres may lie in [low - reach, high + reach], cut to the picture.
+/// The pixels whose centres may lie in [low - reach, high + reach], clipped to the picture.
 struct Range {
   int begin, end;
   Range(float a, float b) : begin(cut((a < b ? a : b) - kReach)), end(cut((a < b ? b : a) + kReach + 1.0f)) {}

@@ -13,7 +13,7 @@ struct Stroke {
   bool smooth = false;
 };
 
-/// The path as a polygon fine enough to be bent.
+/// The path as a polyline that is fine enough to be warped.
 std::vector<Point> flatten(const Stroke& stroke);
 
 /// Draws on pictures of kSide x kSide grey values; pixel (row, column) covers [column, column + 1) x [row, row + 1).
@@ -26,8 +26,8 @@ class Pen {
   /// Adds a line between two points to the path that the next ink() follows.
   void line(Point a, Point b);
   void path(const std::vector<Point>& points);
-  /// Inks the path with a round pen, anti-aliased: a pixel at distance d is covered by clamp(radius - d + 1/2). Then
-  /// starts a new path.
+  /// Draws the path with a round pen, anti-aliased: the coverage of a pixel at distance d is clamp(radius - d + 1/2).
+  /// Then starts a new path.
   void ink(float radius, float value, Plane& picture);
 
  private:

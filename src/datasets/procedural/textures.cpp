@@ -11,7 +11,7 @@ namespace {
 constexpr int kSide = 32;
 constexpr int kSeeds = 24;  // of the cells
 
-/// Everything random about one pattern but its colours.
+/// All random parameters of a pattern except its colours.
 struct Shape {
   float duty;               // share of the first colour, about a half
   float amplitude, length;  // of waves and zigzags, in periods
@@ -37,7 +37,7 @@ float angle_turns(float x, float y) {
   return y < 0.0f ? 1.0f - turns : turns;
 }
 
-// Each pattern says which of the two colours the point has; one period is 1.
+// Each pattern tells which of the two colours a point has; the period is 1.
 bool bricks(Point p, const Shape& s) {
   const float joint = 0.12f + 0.2f * s.duty;
   const bool odd = fraction(0.5f * p.y) >= 0.5f;
@@ -77,7 +77,7 @@ bool zigzag(Point p, const Shape& s) {
 struct Kind {
   const char* name;
   bool (*pattern)(Point, const Shape&);
-  bool centred;  // has a middle of its own, so that a random phase would only push it out of the picture
+  bool centred;  // has a centre of its own: a random phase would only push it out of the picture
 };
 constexpr Kind kKinds[] = {{"bricks", bricks, false}, {"cells", cells, true},      {"checks", checks, false},
                            {"dots", dots, false},     {"grid", grid, false},       {"rays", rays, true},
@@ -96,7 +96,7 @@ Shape draw_shape(Dice& dice, float periods) {
   return shape;
 }
 
-/// Picture -> pattern: rotation about the middle, scale, a slow warp, and a phase.
+/// Picture -> pattern: rotation about the centre, scale, a slow warp, and a phase.
 class View {
  public:
   View(Dice& dice, float periods)
@@ -105,7 +105,7 @@ class View {
     cosine_ = cosine(angle) * scale;
     sine_ = sine(angle) * scale;
   }
-  /// The middle of a pixel.
+  /// The centre of a pixel.
   Point operator()(int row, int column, bool centred) const {
     const Point p =
         warp_(turn(static_cast<float>(column) - 0.5f * (kSide - 1), static_cast<float>(row) - 0.5f * (kSide - 1)));
@@ -123,10 +123,11 @@ class View {
 using Color = std::array<float, 3>;
 
 Color draw_color(Dice& dice, float low, float high) {
-  return {dice.uniform(low, high), dice.uniform(low, high), dice.uniform(low, high)};  // braces: from left to right
+  return {dice.uniform(low, high), dice.uniform(low, high),
+          dice.uniform(low, high)};  // braces evaluate from left to right
 }
 
-/// The first colour less the second: any hue, but brighter.
+/// The first colour minus the second: any hue, but brighter.
 Color draw_contrast(Dice& dice) {
   for (;;) {
     const Color contrast = draw_color(dice, -0.5f, 0.8f);
@@ -147,7 +148,7 @@ float coverage(const Kind& kind, const Shape& shape, const View& view, int row, 
 
 using Plane = std::array<float, std::size_t{kSide} * kSide>;
 
-/// Share of the first colour in every pixel, under a slanting light, less its mean.
+/// Share of the first colour in every pixel, under oblique light, minus its mean.
 Plane draw_shares(const Kind& kind, Dice& dice) {
   const float periods = dice.uniform(3.0f, 6.0f);
   const Shape shape = draw_shape(dice, periods);
@@ -166,7 +167,7 @@ Plane draw_shares(const Kind& kind, Dice& dice) {
   return shares;
 }
 
-/// The mean colour knows nothing of the pattern, so it does not betray the class.
+/// The mean colour is independent of the pattern, so it does not reveal the class.
 void draw_pattern(const Kind& kind, Dice& dice, float* pixels) {
   const Plane shares = draw_shares(kind, dice);
   const Color mean = draw_color(dice, 0.35f, 0.65f), contrast = draw_contrast(dice);
@@ -175,7 +176,7 @@ void draw_pattern(const Kind& kind, Dice& dice, float* pixels) {
   }
 }
 
-/// A plain disc that hides a part of the pattern.
+/// A plain disc that hides part of the pattern.
 void draw_disc(Dice& dice, float* pixels) {
   const Color color = draw_color(dice, 0.1f, 0.9f);
   const Point centre{dice.uniform(0.0f, kSide), dice.uniform(0.0f, kSide)};

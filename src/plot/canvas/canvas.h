@@ -1,5 +1,6 @@
 #pragma once
 #include "covnoise/plot/figure.h"
+#include "covnoise/plot/internal/image.h"
 
 #include <memory>
 #include <optional>
@@ -54,6 +55,8 @@ class Canvas {
   virtual void path(const std::vector<Polyline>& pieces, bool closed, const Paint& paint) = 0;
   virtual void circles(const Polyline& centers, double radius, const Paint& paint) = 0;
   virtual void rectangle(const Rect& rect, double corner_radius, const Paint& paint) = 0;
+  /// Fills the rectangle with the image; its pixels stay sharp-edged however large they are.
+  virtual void image(const Rect& rect, const Image& image) = 0;
   virtual void text(Point at, const std::string& text, const TextStyle& style) = 0;
   virtual void begin_clip(const Rect& rect) = 0;
   virtual void end_clip() = 0;
@@ -67,5 +70,7 @@ std::vector<double> dash_pattern(Dash dash);
 std::unique_ptr<Canvas> make_svg_canvas(double width, double height, const std::string& description);
 /// nullptr where the build has no cairo.
 std::unique_ptr<Canvas> make_png_canvas(double width, double height, double scale);
+/// The same; an Error where the build has no cairo.
+std::unique_ptr<Canvas> require_png_canvas(double width, double height, double scale);
 
 }  // namespace covnoise::plot

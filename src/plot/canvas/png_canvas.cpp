@@ -1,3 +1,4 @@
+#include "covnoise/core/error.h"
 #include "plot/canvas/canvas.h"
 
 #ifdef COVNOISE_HAS_CAIRO
@@ -5,6 +6,8 @@
 #endif
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 
 namespace covnoise::plot {
 
@@ -12,6 +15,21 @@ namespace covnoise::plot {
 namespace {
 
 constexpr double kPi = 3.14159265358979323846;
+
+using SurfacePointer = std::unique_ptr<cairo_surface_t, void (*)(cairo_surface_t*)>;
+
+/// To cairo's 32 bits per pixel: 0x00RRGGBB.
+void copy_pixels(const Image& image, cairo_surface_t& surface) {
+  cairo_surface_flush(&surface);
+  const auto* in = image.pixels.data();
+  for (int y = 0; y < image.height; ++y) {
+    auto* out =
+        reinterpret_cast<std::uint32_t*>(cairo_image_surface_get_data(&surface) +
+                                         static_cast<std::ptrdiff_t>(y) * cairo_image_surface_get_stride(&surface));
+    for (int x = 0; x < image.width; ++x, in += 3) out[x] = std::uint32_t{in[0]} << 16 | in[1] << 8 | in[2];
+  }
+  cairo_surface_mark_dirty(&surface);
+}
 
 class PngCanvas final : public Canvas {
  public:
@@ -55,6 +73,21 @@ class PngCanvas final : public Canvas {
       cairo_rectangle(c, rect.x, rect.y, rect.width, rect.height);
     }
     draw(paint);
+  }
+
+  void image(const Rect& rect, const Image& image) override {
+    cairo_t* const c = context_.get();
+    const SurfacePointer source(cairo_image_surface_create(CAIRO_FORMAT_RGB24, image.width, image.height),
+                                cairo_surface_destroy);
+    copy_pixels(image, *source);
+    cairo_save(c);
+    cairo_translate(c, rect.x, rect.y);
+    cairo_scale(c, rect.width / image.width, rect.height / image.height);
+    cairo_set_source_surface(c, source.get(), 0, 0);
+    cairo_pattern_set_filter(cairo_get_source(c), CAIRO_FILTER_NEAREST);
+    cairo_rectangle(c, 0, 0, image.width, image.height);
+    cairo_fill(c);
+    cairo_restore(c);
   }
 
   void text(Point at, const std::string& text, const TextStyle& style) override {
@@ -114,7 +147,7 @@ class PngCanvas final : public Canvas {
     cairo_new_path(c);
   }
 
-  std::unique_ptr<cairo_surface_t, void (*)(cairo_surface_t*)> surface_;
+  SurfacePointer surface_;
   std::unique_ptr<cairo_t, void (*)(cairo_t*)> context_;
 };
 
@@ -126,5 +159,11 @@ std::unique_ptr<Canvas> make_png_canvas(double width, double height, double scal
 #else
 std::unique_ptr<Canvas> make_png_canvas(double, double, double) { return nullptr; }
 #endif
+
+std::unique_ptr<Canvas> require_png_canvas(double width, double height, double scale) {
+  auto canvas = make_png_canvas(width, height, scale);
+  if (!canvas) throw Error("figures as PNG need cairo: install libcairo2-dev and build again (SVG needs nothing)");
+  return canvas;
+}
 
 }  // namespace covnoise::plot

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace covnoise::plot {
@@ -59,6 +60,20 @@ std::string attributes(const Paint& paint) {
   return text + "\"";
 }
 
+std::string base64(const std::string& bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
+    unsigned group = 0;
+    for (std::size_t k = 0; k < 3; ++k) {
+      group = group << 8 | (k < count ? static_cast<unsigned char>(bytes[i + k]) : 0U);
+    }
+    for (std::size_t k = 0; k < 4; ++k) text += k <= count ? kDigits[group >> (18 - 6 * k) & 63U] : '=';
+  }
+  return text;
+}
+
 class SvgCanvas final : public Canvas {
  public:
   SvgCanvas(double width, double height, const std::string& description) {
@@ -97,6 +112,13 @@ class SvgCanvas final : public Canvas {
                         number(rect.width), number(rect.height));
     if (corner_radius > 0) out_ += fmt::format(" rx=\"{}\"", number(corner_radius));
     out_ += attributes(paint) + "/>\n";
+  }
+
+  void image(const Rect& rect, const Image& image) override {
+    out_ += fmt::format(
+        "<image x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" preserveAspectRatio=\"none\" "
+        "style=\"image-rendering:pixelated\" href=\"data:image/png;base64,{}\"/>\n",
+        number(rect.x), number(rect.y), number(rect.width), number(rect.height), base64(encode_png(image)));
   }
 
   void text(Point at, const std::string& text, const TextStyle& style) override {

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Fetches one packed file of 100 kB, "big.gz", from a server of its own.
+/// Fetches one packed file of 100 kB, "big.gz", from its own server.
 class Fetch : public ::testing::Test {
  protected:
   Fetch() {
@@ -34,7 +34,7 @@ class Fetch : public ::testing::Test {
       fetch_files(set_, {folder_.path(), mirror_, [&](const FetchEvent& e) { events_.push_back(e); }});
     });
   }
-  std::string kinds() const {  // without the counts of bytes: how many there are is curl's affair
+  std::string kinds() const {  // without kBytes: curl decides how many there are
     std::string out;
     for (const FetchEvent& e : events_) {
       if (e.kind != FetchEvent::Kind::kBytes) out += "PS?FI"[static_cast<int>(e.kind)];
@@ -60,7 +60,7 @@ TEST_F(Fetch, InstallsAndThenLeavesAlone) {
   EXPECT_THAT(server_.requests(), ElementsAre("/big.gz"));
 }
 
-TEST_F(Fetch, TellsHowFarItIs) {
+TEST_F(Fetch, ReportsItsProgress) {
   EXPECT_EQ(fetch(), "");
   std::uint64_t last = 0;
   for (const FetchEvent& e : events_) {
@@ -72,9 +72,9 @@ TEST_F(Fetch, TellsHowFarItIs) {
   EXPECT_EQ(last, content_.size());
 }
 
-TEST_F(Fetch, GoesOnAfterACut) {
+TEST_F(Fetch, ResumesAfterACut) {
   server_.cut_after = 40'000;
-  EXPECT_THAT(fetch(), AllOf(HasSubstr("40000 bytes are kept in"), HasSubstr("run the command again")));
+  EXPECT_THAT(fetch(), AllOf(HasSubstr("40000 bytes are kept in"), HasSubstr("repeat the command to resume")));
   EXPECT_EQ(read_bytes(part_), content_.substr(0, 40'000));
   EXPECT_FALSE(fs::exists(target_));
   EXPECT_EQ(fetch(), "");
@@ -82,7 +82,7 @@ TEST_F(Fetch, GoesOnAfterACut) {
   EXPECT_THAT(server_.requests(), ElementsAre("/big.gz", "/big.gz from 40000"));
 }
 
-TEST_F(Fetch, BeginsAnewWhereRangesAreIgnored) {
+TEST_F(Fetch, StartsOverIfRangesAreIgnored) {
   server_.ignore_range = true;
   write_bytes(part_, content_.substr(0, 70'000));
   EXPECT_EQ(fetch(), "");
@@ -96,14 +96,14 @@ TEST_F(Fetch, InstallsAPartThatIsWhole) {
   EXPECT_EQ(read_bytes(target_), content_);
 }
 
-TEST_F(Fetch, ThrowsAwayAPartThatIsTooLong) {
+TEST_F(Fetch, DeletesAPartThatIsTooLong) {
   write_bytes(part_, content_ + "more");
   EXPECT_EQ(fetch(), "");
   EXPECT_EQ(read_bytes(target_), content_);
   EXPECT_THAT(server_.requests(), ElementsAre("/big.gz from " + std::to_string(content_.size() + 4), "/big.gz"));
 }
 
-TEST_F(Fetch, ThrowsAwayAPartOfAnotherFile) {
+TEST_F(Fetch, DeletesAPartOfAnotherFile) {
   write_bytes(part_, ramp(50'000));
   EXPECT_EQ(fetch(), "");
   EXPECT_EQ(read_bytes(target_), content_);
@@ -142,7 +142,7 @@ TEST_F(Fetch, KeepsThePartWhenThePageIsMissing) {
   EXPECT_EQ(read_bytes(part_).size(), 100U);
 }
 
-TEST_F(Fetch, TriesTheNextPlace) {
+TEST_F(Fetch, TriesTheNextSite) {
   set_.sites = {server_.url("nowhere/"), server_.url()};
   EXPECT_EQ(fetch(), "");
   EXPECT_EQ(kinds(), "SFSI");
@@ -165,9 +165,9 @@ TEST_F(Fetch, RefusesOtherProtocols) {
   EXPECT_FALSE(fs::exists(target_));
 }
 
-TEST_F(Fetch, ReportsAFolderThatCannotBeMade) {
+TEST_F(Fetch, ReportsAFolderThatCannotBeCreated) {
   write_bytes(folder_ / "Tiny", "a file");
-  EXPECT_THAT(fetch(), HasSubstr("Tiny/raw: cannot be made"));
+  EXPECT_THAT(fetch(), HasSubstr("Tiny/raw: cannot be created"));
   EXPECT_THAT(server_.requests(), IsEmpty());
 }
 

@@ -6,6 +6,7 @@
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
+#include <png.h>
 #include <torch/types.h>
 
 #ifdef COVNOISE_HAS_JPEG
@@ -20,7 +21,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// A picture of one colour, or one grey.
+/// A picture of a single colour or grey value.
 Image plain(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& colour) {
   Image image{width, height, static_cast<std::int64_t>(colour.size()), {}};
   for (std::int64_t i = 0; i < width * height; ++i)
@@ -30,7 +31,12 @@ Image plain(std::int64_t width, std::int64_t height, const std::vector<std::uint
 
 void put_png(const fs::path& path, const Image& image) {
   fs::create_directories(path.parent_path());
-  write_png(path, image);
+  png_image png{};
+  png.version = PNG_IMAGE_VERSION;
+  png.width = static_cast<png_uint_32>(image.width);
+  png.height = static_cast<png_uint_32>(image.height);
+  png.format = image.channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
+  ASSERT_NE(png_image_write_to_file(&png, path.c_str(), 0, image.pixels.data(), 0, nullptr), 0) << png.message;
 }
 
 class Folder : public ::testing::Test {

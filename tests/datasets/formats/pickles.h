@@ -32,7 +32,7 @@ inline std::string pickled_array(std::uint16_t rows, std::uint16_t columns, cons
 
 inline std::string pickle_of(const std::string& value) { return "\x80\x02" + value + "."; }
 
-/// A batch with `columns` bytes an image; `key` is "labels" or "fine_labels".
+/// A batch with `columns` bytes per image; `key` is "labels" or "fine_labels".
 inline std::string pickled_batch(const std::string& key, const std::string& labels, std::uint16_t columns) {
   const auto rows = static_cast<std::uint16_t>(labels.size());
   return pickle_of("}q\x01(" + short_string("batch_label") + "q\x02" + short_string("training batch 1 of 5") + "q\x03" +

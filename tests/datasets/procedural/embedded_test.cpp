@@ -1,4 +1,4 @@
-// What both embedded data sets promise.
+// Properties of both embedded data sets.
 #include "covnoise/core/threads.h"
 #include "covnoise/datasets/glyphs.h"
 #include "covnoise/datasets/textures.h"
@@ -30,7 +30,7 @@ const DataSource& drawn_textures() {
 
 class Embedded : public ::testing::TestWithParam<Expected> {
  protected:
-  /// Drawn once a data set: the tests only look at it.
+  /// Generated once per data set: the tests only read it.
   static const DataSource& source() {
     static const DataSource glyphs = make_glyphs();
     return GetParam().make == make_glyphs ? glyphs : drawn_textures();
@@ -54,7 +54,7 @@ TEST_P(Embedded, HasTenBalancedClassesAndStatistics) {
   EXPECT_NEAR(data.mean[0], data.train.images.select(1, 0).to(at::kDouble).mean().item<double>() / 255, 1e-9);
 }
 
-/// The bytes are part of every result: a change of these numbers is a new data set.
+/// Every result depends on the bytes: other checksums mean another data set.
 TEST_P(Embedded, IsTheSameOnEveryMachine) {
   EXPECT_EQ(fnv1a(source().train.images), GetParam().train_hash);
   EXPECT_EQ(fnv1a(source().test.images), GetParam().test_hash);
@@ -72,12 +72,12 @@ TEST_P(Embedded, ThreadsDoNotMatter) {
 }
 
 TEST_P(Embedded, NoExampleRepeatsItsNeighbours) {
-  const auto differ = [](const at::Tensor& a, const at::Tensor& b) {  // in nearly every pixel: there is noise
+  const auto differ = [](const at::Tensor& a, const at::Tensor& b) {  // in nearly every pixel, because of the noise
     const at::Tensor distance = (a.to(at::kShort) - b.to(at::kShort)).abs().flatten(1).to(at::kFloat).mean(1);
     return distance.min().item<float>() > 2.0f;
   };
   const at::Tensor train = source().train.images.narrow(0, 0, 2000);
-  EXPECT_TRUE(differ(train.narrow(0, 0, 1990), train.narrow(0, 10, 1990)));  // the next one of the same class
+  EXPECT_TRUE(differ(train.narrow(0, 0, 1990), train.narrow(0, 10, 1990)));  // the next example of the same class
   EXPECT_TRUE(differ(train, source().test.images.narrow(0, 0, 2000)));
 }
 
@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Expected{"textures", make_textures, {3, 32, 32}, 0xe952a7a109eee65du, 0x7a0062c90f377cd2u}),
     [](const auto& info) { return std::string(info.param.name); });
 
-/// A classifier that knows only the mean colour (nearest class mean) is hardly better than a guess.
+/// A classifier by mean colour (nearest class mean) is hardly better than chance.
 TEST(Textures, MeanColourDoesNotTellTheClass) {
   const DataSource& data = drawn_textures();
   const auto colours = [](const Dataset& split) { return split.images.to(at::kFloat).mean({2, 3}); };  // [N, 3]

@@ -59,7 +59,7 @@ TEST(Strokes, SmoothPathPassesThroughItsPoints) {
   }
 }
 
-/// Coverage of a straight stroke against the share of 16 x 16 samples of each pixel inside the pen's band.
+/// Coverage of a straight stroke against the fraction of 16 x 16 samples of each pixel inside the pen's band.
 TEST(Strokes, CoverageIsTheShareOfThePixel) {
   const Point a{4.3f, 20.1f}, b{22.4f, 20.1f};
   constexpr float kRadius = 2.2f;
@@ -86,7 +86,7 @@ TEST(Strokes, InkStaysNearItsPath) {
     const float value = picture[static_cast<std::size_t>(i)];
     EXPECT_TRUE(distance > 2.0f ? value == 0.0f : value > 0.0f || distance > 1.99f) << i;
   }
-  pen.ink(1.5f, 1.0f, picture);  // the path is used up
+  pen.ink(1.5f, 1.0f, picture);  // the path was consumed
   EXPECT_LT(picture[0], 0.01f);
 }
 

@@ -14,8 +14,8 @@
 
 #include <map>
 #include <set>
-#include <sstream>
 #include <tuple>
+#include <utility>
 
 namespace covnoise::paper {
 namespace {
@@ -64,7 +64,7 @@ TEST(PaperRecipes, HaveThePapersSchedules) {
   }
 }
 
-/// A shortened run, as searches do them: the warm-up needs its epochs, the rest moves with the length.
+/// A shortened run, as in the searches: the warm-up keeps its epochs, the rest scales with the length.
 TEST(PaperRecipes, KeepTheirWarmUpInAShortRun) {
   const auto recipe = find_recipe("cifar10-resnet44", "");
   const Config config = load_recipe(recipe.text, recipe.name, {"regime=lb-diag", "train.epochs=40"});
@@ -81,7 +81,7 @@ TEST(PaperRecipes, AnOwnFolderTakesTheirPlace) {
   testing::TemporaryFolder folder;
   const auto written = write_recipes(folder / "mine");
   EXPECT_EQ(written.size(), embedded_recipes().size());
-  EXPECT_THROW(write_recipes(folder / "mine"), Error);  // would undo somebody's changes
+  EXPECT_THROW(write_recipes(folder / "mine"), Error);  // would overwrite the user's changes
   Options options;
   options.recipes = folder / "mine";
   const auto path = folder / "mine" / "mnist-mlp.toml";
@@ -93,29 +93,24 @@ TEST(PaperRecipes, AnOwnFolderTakesTheirPlace) {
   EXPECT_THROW(planned_runs("table2", options), Error);
 }
 
-/// The settings that the search tries, by row: of the lines that have `part`.
+/// The settings that the searches try, by row: of the grids that have `part`.
 std::multimap<std::string, Config> searched_configs(const std::string& part = "") {
-  const std::string recipes = std::string(COVNOISE_SOURCE_DIR) + "/recipes/paper/";
   std::multimap<std::string, Config> configs;
-  std::istringstream lines(read_file(recipes + "search.txt"));
-  for (std::string line; std::getline(lines, line);) {
-    if (line.front() == '#' || line.find(part) == std::string::npos) continue;
-    std::istringstream words(line);
-    std::string row, regimes, grid;
-    words >> row >> regimes >> std::ws;
-    std::getline(words, grid);
-    SweepOptions sweep;
-    sweep.recipe = recipes + row + ".toml";
-    sweep.set = {"data.holdout=5000"};
-    sweep.grids = {"regime=" + regimes + " " + grid};
-    for (const auto& point : sweep_points(sweep)) {
-      for (const auto& run : point.runs) configs.emplace(row, run.config);
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(COVNOISE_SOURCE_DIR) + "/recipes/paper/search")) {
+    auto sweep = read_sweep_file(entry.path()).value().options;
+    for (const auto& grid : std::vector<std::string>(std::exchange(sweep.grids, {}))) {
+      if (grid.find(part) == std::string::npos) continue;
+      sweep.grids = {grid};
+      for (const auto& point : sweep_points(sweep)) {
+        for (const auto& run : point.runs) configs.emplace(entry.path().stem().string(), run.config);
+      }
     }
   }
   return configs;
 }
 
-/// The rate and the weight decay that a setting has; of a change of the batch, the rate after it.
+/// The learning rate and the weight decay of a setting; with a batch schedule, the learning rate after the change.
 std::pair<double, double> rate_and_decay(const Config& config) {
   const auto& changes = config.train.batch_schedule;
   return {changes.empty() ? config.train.lr : changes.back().lr, config.train.weight_decay};
@@ -127,14 +122,14 @@ TEST(PaperRecipes, HaveRatesAndWeightDecaysOfTheSearch) {
   for (const auto& [row, config] : searched_configs("train.weight_decay=")) {
     tried[{row, config.regime}].insert(rate_and_decay(config));
   }
-  std::map<Cell, std::set<double>> rates;  // also of lines which leave the weight decay to the recipe
+  std::map<Cell, std::set<double>> rates;  // also of grids that leave the weight decay to the recipe
   for (const auto& [row, config] : searched_configs()) rates[{row, config.regime}].insert(rate_and_decay(config).first);
   auto cells = all_cells(false);
-  for (const auto& row : find_item("table2", false).rows) {  // also what the paper's tables lack
+  for (const auto& row : find_item("table2", false).rows) {  // also the regimes that the paper's tables lack
     for (const char* regime : {"batch-change", "lb-multiplicative", "lb-kfac"}) cells.emplace_back(row, regime);
   }
   for (const auto& [row, regime] : cells) {
-    if (row.recipe.rfind("fig3", 0) == 0) continue;  // one rate for all, not tuned
+    if (row.recipe.rfind("fig3", 0) == 0) continue;  // one learning rate for all, not tuned
     const auto recipe = find_recipe(row.recipe, "");
     const auto& settings = tried[{row.recipe, regime}];
     std::set<double> decays;
@@ -146,7 +141,7 @@ TEST(PaperRecipes, HaveRatesAndWeightDecaysOfTheSearch) {
   }
 }
 
-/// At most 40 were to settle which noise and how long; these were run.
+/// At most 40 runs were planned to choose the noise and its duration; these were run.
 TEST(PaperRecipes, TheSearchOnResNet44HasItsShortRuns) {
   const std::set<std::string> first = {"sb", "lb", "lb-diag", "lb-diag-match"};
   std::size_t short_runs = 0;
