@@ -1,10 +1,10 @@
-// A training step of several ranks, each on a core of its own: bytes handed to the process group in a step (noise must
-// not add any), and the speed of R ranks on R cores over that of one process on one core.
+// A training step of several ranks, each on its own core: bytes handed to the process group per step (noise must not
+// add any), and the speed of R ranks on R cores divided by that of one process on one core.
 //   build/bench_distributed [model] [batch] [ranks] [regime,...] [buckets,...] [setting]
 //   e.g. resnet20 512 2 lb,lb-diag 1,4
-// The same with COVNOISE_BENCH_DEVICE=cuda has one GPU for each rank and bf16; 1 rank against no process group then
-// shows what the all-reduce costs, and four buckets against one what parting the captured passes does. And the time of
-// sums alone, by their size, with the constants of a ring (docs/scaling.md):
+// With COVNOISE_BENCH_DEVICE=cuda each rank has a GPU and computes in bf16; 1 rank against no process group then shows
+// the cost of the all-reduce, and four buckets against one the cost of splitting the captured passes. The time of
+// all-reduces by size, with the constants of a ring (docs/scaling.md):
 //   build/bench_distributed messages [ranks,...]
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
@@ -34,7 +34,7 @@ namespace covnoise {
 namespace {
 
 constexpr int kWarmUp = 3, kMeasured = 9;
-constexpr int kStepsOnGpu = 10;  // of a measurement: nobody waits for a GPU between steps
+constexpr int kStepsOnGpu = 10;  // per measurement: the host does not wait between steps
 
 struct StepCost {
   double milliseconds = 0;
@@ -46,7 +46,7 @@ std::string device_name() {
   return name ? name : "cpu";
 }
 
-/// `setting`: one more, as train.micro_batch=256; may be empty.
+/// `setting`: another setting, such as train.micro_batch=256; may be empty.
 Config bench_config(const std::string& model, const std::string& batch, const std::string& regime,
                     const std::string& setting) {
   std::vector<std::string> settings = {
@@ -97,7 +97,7 @@ StepCost measure_step(const Config& config, Communicator* communicator, int buck
   return {bench::median(times), bytes};
 }
 
-/// This process as the rank that the launcher says, on its core or GPU.
+/// This process as the rank that the launcher assigned, on its core or GPU.
 RankInfo take_rank(std::string& device) {
   const RankInfo info = rank_info_of(process_environment()).value();
   if (device == "cpu") stay_on_core(info.local_rank % static_cast<int>(std::thread::hardware_concurrency()));
@@ -105,8 +105,8 @@ RankInfo take_rank(std::string& device) {
   return info;
 }
 
-/// One rank of a step: model, batch, ranks (0: no process group at all), regime, buckets, setting, and the file where
-/// rank 0 leaves what it measured.
+/// One rank of a step: model, batch, ranks (0: no process group at all), regime, buckets, setting, and the file to
+/// which rank 0 writes what it measured.
 void run_rank(const std::vector<std::string>& arguments) {
   Config config = bench_config(arguments[0], arguments[1], arguments[3], arguments[5]);
   const RankInfo info = take_rank(config.run.device);
@@ -118,7 +118,7 @@ void run_rank(const std::vector<std::string>& arguments) {
   if (info.rank == 0) write_file_synced(arguments[6], fmt::format("{} {}", cost.milliseconds, cost.bytes));
 }
 
-/// One rank of sums of growing size; rank 0 leaves bytes and microseconds of each: the median and the fastest.
+/// One rank of all-reduces of growing size; rank 0 writes bytes and microseconds of each: the median and the fastest.
 void run_message_rank(const std::string& result) {
   constexpr std::int64_t kLargest = std::int64_t{64} << 20;
   std::string device = device_name(), lines;
@@ -145,7 +145,7 @@ void run_message_rank(const std::string& result) {
   if (info.rank == 0) write_file_synced(result, lines);
 }
 
-/// Starts this program as `ranks` ranks with these arguments and a file's name; gives what they left there.
+/// Starts this program as `ranks` ranks with these arguments and a file name; returns what they wrote to the file.
 std::string measured_by_ranks(int ranks, const std::vector<std::string>& arguments) {
   const std::string result = fmt::format("/tmp/covnoise-bench-{}", ::getpid());
   LaunchOptions options;
@@ -175,8 +175,8 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-/// The constants of a ring of R ranks, T(n) = 2 alpha + 2 (R-1)/R n beta, by the smallest message and the
-/// largest.
+/// The constants of a ring of R ranks, T(n) = 2 alpha + 2 (R-1)/R n beta, from the smallest and the
+/// largest message.
 std::string ring_constants(double ranks, double smallest, double bytes, double largest) {
   const double hops = std::max(1.0, 2 * (ranks - 1));
   return fmt::format("alpha {:.1f} us, 1/beta {:.2f} GB/s", smallest / hops,

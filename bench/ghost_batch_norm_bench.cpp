@@ -1,5 +1,5 @@
 // Ghost batch normalisation as one operator against a loop over slices through at::batch_norm, 32 slices, forward and
-// backward. The two alternate in one run, and `ratio` is ours over theirs by medians: the goal is at most 0.6.
+// backward. The two alternate in one run; `ratio` is the quotient of the medians, ours over theirs. Goal: at most 0.6.
 #include "covnoise/core/threads.h"
 #include "covnoise/ops/ghost_batch_norm.h"
 

@@ -1,5 +1,5 @@
 // Gradient and sum of squared per-example gradients of networks without batch normalisation, on a GPU: milliseconds and
-// peak memory, beside bench/peers/examples.py. A JSON object a line.
+// peak memory, to compare with bench/peers/examples.py. One JSON object per line.
 //   build/bench_gpu_examples [network,...] [precision] [examples] [micro-batch,...]
 // Networks: lenet, chain44, vgg16-plain.
 #include "covnoise/nn/conv2d.h"
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kCalls = 7;
 
-/// Convolutions 3x3 with ReLU (0: a pool that halves), the mean over positions, a linear layer.
+/// 3x3 convolutions with ReLU (0: a pool that halves the size), the mean over positions, a linear layer.
 struct Chain final : Model {
   Chain(const std::vector<int>& plan, std::int64_t stride_at_change) {
     std::int64_t in = 3;

@@ -1,5 +1,5 @@
-// A training step on a GPU: milliseconds (median of rounds of replayed steps) and peak memory, and both over those of
-// the first regime named. A JSON object a line.
+// A training step on a GPU: milliseconds (median of rounds of replayed steps) and peak memory, and both divided by
+// those of the first regime. One JSON object per line.
 //   build/bench_gpu_step [model,...] [precision] [batch] [regime,...]     e.g. resnet44 bf16 4096 lb,ghost,exact
 #include "covnoise/core/error.h"
 #include "covnoise/ops/device.h"
@@ -22,9 +22,9 @@ namespace covnoise {
 namespace {
 
 constexpr int kRounds = 7, kLeastSteps = 10;
-constexpr double kRoundMilliseconds = 50;  // the least a round takes: short ones measure the clock's moods
+constexpr double kRoundMilliseconds = 50;  // at least: shorter rounds measure fluctuations of the GPU clock
 
-/// Random images of the shape that the model is for.
+/// Random images of the model's input shape.
 DataSource source_for(const std::string& model, std::int64_t examples) {
   const bool grey = model == "mlp" || model == "lenet";
   auto source = bench::random_source(examples, grey ? 1 : 3, grey ? 28 : 32);
@@ -63,7 +63,7 @@ Measured measure(const Config& config, const DataSource& source) {
   TrainingStep step(config, *model, parameters, schedule);
   const auto order = split.train.order(0);
   std::int64_t number = 0;
-  const auto milliseconds_of = [&](int steps) {  // of one
+  const auto milliseconds_of = [&](int steps) {  // per step
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < steps; ++i) step.launch(number++, split.train, order.narrow(0, 0, config.train.batch), false);
     step.collect();
@@ -81,7 +81,7 @@ void run(int count, char** arguments) {
   const auto argument = [&](int i, const char* otherwise) { return std::string(i < count ? arguments[i] : otherwise); };
   const std::string precision = argument(2, "bf16");
   const std::int64_t batch = std::stoll(argument(3, "4096"));
-  const DeviceStream stream(device_of("cuda"));  // one for all: the libraries' workspaces are by stream
+  const DeviceStream stream(device_of("cuda"));  // one for all: libraries keep a workspace per stream
   for (const auto& model : bench::words(argument(1, "mlp,lenet,alexnet,vgg16,resnet44"))) {
     const auto source = source_for(model, batch);
     Measured first;

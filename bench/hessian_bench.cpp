@@ -1,5 +1,5 @@
-// A product with the Hessian of the mean loss over one gradient of it (forward and backward): the goal is at most 2.5.
-// `kept`: the graph of the first derivatives is still there from the product before; `anew`: it is not.
+// A product with the Hessian of the mean loss relative to one gradient (forward and backward). Goal: at most 2.5.
+// `kept`: the graph of the first derivatives is reused from the previous product; `anew`: it is rebuilt.
 #include "covnoise/analysis/hessian.h"
 #include "covnoise/nn/initialize.h"
 #include "covnoise/nn/loss.h"

@@ -1,4 +1,4 @@
-// Images per second of Loader::images, one batch after another of a shuffled epoch, on all processors.
+// Images per second of Loader::images over the batches of a shuffled epoch, on all processors.
 #include "covnoise/data/loader.h"
 #include "support/run_benchmarks.h"
 
@@ -23,7 +23,7 @@ void load_epochs(benchmark::State& state, std::int64_t channels, std::int64_t si
     benchmark::DoNotOptimize(loader.images(order.narrow(0, begin, batch), epoch).data_ptr());
     begin += batch;
     if (begin + batch > kExamples) {
-      order = loader.order(++epoch);  // part of the price of loading
+      order = loader.order(++epoch);  // part of the cost of loading
       begin = 0;
     }
   }

@@ -1,5 +1,5 @@
-// What noise costs: the step of each regime over the plain large-batch step, measured alternately in one run, and the
-// peak of memory that each step adds. bench_noise [--models NAME,...] [--batch N] [--micro N] [--rounds N]
+// The cost of noise: the step of each regime relative to the plain large-batch step, measured alternately in one run,
+// and the peak memory that each step adds. bench_noise [--models NAME,...] [--batch N] [--micro N] [--rounds N]
 #include "covnoise/core/memory.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/nn/initialize.h"
@@ -143,7 +143,7 @@ void run(const Options& options) {
       }
     }
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      std::vector<double> ratios;  // within a round: the machine's mood changes slower than that
+      std::vector<double> ratios;  // within a round: the load of the machine changes more slowly
       for (std::size_t r = 0; r < times[i].size(); ++r) ratios.push_back(times[i][r] / times[0][r]);
       std::printf("%-10s %-10s %10.1f %8.3f %10.0f %8.3f\n", models[m].c_str(), regimes[i].name.c_str(),
                   1e3 * bench::median(times[i]), bench::median(ratios), memory[m][i], memory[m][i] / memory[m][0]);

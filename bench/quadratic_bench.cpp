@@ -1,5 +1,5 @@
 // The quadratic study: 4096 trajectories in dimension 50, steps of the theorem. Its products as a fraction of the
-// largest product rate measured in the same run, in turn with it, on all processors. A step needs one product
+// highest rate of products measured in the same run, alternately, on all processors. A step needs one product
 // [50, 100] x [100, 4096] and 204,800 normals; `ten_thousand_steps_s` is 10,000 / kSteps times what was measured.
 #include "covnoise/theory/matrix.h"
 #include "covnoise/theory/quadratic.h"

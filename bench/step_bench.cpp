@@ -1,6 +1,7 @@
 // One training step (forward, backward on the sum of the losses, plain SGD) of the zoo's networks, against the same
-// network with LibTorch's own layers. The two alternate in one run, and `ratio` is ours over theirs by medians: the
-// goal is at most 1.05. sb: 128 images, statistics over all. lb: a micro-batch of 512 images in ghost batches of 128.
+// network with LibTorch's own layers. The two alternate in one run; `ratio` is the quotient of the medians, ours
+// over theirs. Goal: at most 1.05. sb: 128 images, statistics over all. lb: a micro-batch of 512 images in ghost
+// batches of 128.
 #include "covnoise/core/threads.h"
 #include "covnoise/nn/model_zoo.h"
 

@@ -1,8 +1,8 @@
 // Weight gradient with squares against LibTorch's plain layer, 256 images (1024 examples of a linear layer), all
-// available processors. Each iteration runs all five products one after the other; counters are the least time of each
-// in milliseconds, and
+// available processors. Each iteration runs all five products in turn; counters are the minimum time of each in
+// milliseconds, and
 //   exact, ghost   (forward + input gradient + ours) / (forward + input gradient + library's weight gradient)
-//   gflops         of ours with squares per example, products with padding counted.
+//   gflops         of ours with squares per example; products with padding count.
 // On a busy machine, `taskset -c 0` measures one thread by its own processor time.
 #include "covnoise/ops/weight_gradient.h"
 #include "support/run_benchmarks.h"
@@ -77,7 +77,7 @@ struct Products {
   double gflop() const { return 2e-9 * dz.numel() * weight.numel() / layer.outputs; }
 };
 
-/// On one processor the time that this process had, which other processes' load disturbs less.
+/// On one processor the CPU time of this process, which other load disturbs less.
 double milliseconds() {
   timespec time;
   clock_gettime(covnoise::available_processors() == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);

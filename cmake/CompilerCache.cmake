@@ -1,4 +1,4 @@
-# ccache where present. The two sloppiness settings are what lets it work with a precompiled header.
+# Uses ccache if it is installed. The sloppiness settings let it work with a precompiled header.
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER

@@ -1,12 +1,12 @@
-# The GPU's kernels, src/cuda/**.cu, compiled by nvcc alone into objects (they need no LibTorch). Where LibTorch has CUDA
-# they and their bindings become part of the library; where it has not but nvcc is there, the target cuda_kernels compiles
-# them, so that they cannot rot (script/test builds it).
+# The GPU kernels, src/cuda/**.cu, which nvcc compiles into objects without LibTorch. If LibTorch has CUDA, they and
+# their bindings become part of the library; otherwise the target cuda_kernels compiles them if nvcc is installed, so
+# that they stay correct (script/test builds it).
 option(COVNOISE_CUDA "CUDA kernels where nvcc and a LibTorch for CUDA are found" ON)
 set(COVNOISE_HAS_CUDA OFF)
 find_program(COVNOISE_NVCC nvcc HINTS ENV CUDACXX /usr/local/cuda/bin)
 file(GLOB_RECURSE CUDA_BINDINGS CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/cuda/*.cpp)
 if(NOT COVNOISE_CUDA OR NOT COVNOISE_NVCC)
-  message(STATUS "no CUDA kernels: nvcc not found or COVNOISE_CUDA off")
+  message(STATUS "no CUDA kernels: nvcc not found, or COVNOISE_CUDA is OFF")
   return()
 endif()
 
@@ -30,7 +30,7 @@ endforeach()
 add_custom_target(cuda_kernels DEPENDS ${CUDA_OBJECTS})
 
 if(NOT TARGET torch_cuda)
-  message(STATUS "CUDA kernels are compiled by the target cuda_kernels alone: this LibTorch has no CUDA")
+  message(STATUS "CUDA kernels are only compiled by the target cuda_kernels: this LibTorch has no CUDA")
   return()
 endif()
 set(COVNOISE_HAS_CUDA ON)

@@ -1,5 +1,5 @@
-# c10d's back ends are classes whose headers want those of Gloo (libgloo-dev) and NCCL (nccl.h; the PyTorch wheel's is in
-# nvidia/nccl). One file includes them; a build without them trains in one process and says so when asked for more.
+# The headers of c10d's back ends need those of Gloo (libgloo-dev) and NCCL (nccl.h; in a PyTorch wheel nvidia/nccl).
+# One file includes them; a build without them trains in one process, and refuses to train in several.
 set(DISTRIBUTED_DEFINITIONS "")
 set(DISTRIBUTED_INCLUDES "")
 find_path(GLOO_INCLUDE gloo/context.h)

@@ -1,6 +1,6 @@
 # cmake -DSOURCE=web/report -DLIBRARY=.../node_modules/uplot -DOUTPUT=report_page.cpp -P EmbedReportPage.cmake
-# Puts style sheets, scripts and the charting library into the page's template and the page into a C++ string. Only
-# @DATA@ is left in it, for the program. Without LIBRARY the string is empty: this build has no report page.
+# Puts style sheets, scripts and the charting library into the page's template and the page into a C++ string. The
+# program replaces @DATA@ in it. Without LIBRARY the string is empty: this build has no report page.
 set(page "")
 if(LIBRARY)
   set(SCRIPT "")

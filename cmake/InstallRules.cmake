@@ -1,6 +1,6 @@
 # `cmake --install build` installs the program, the libraries, their public headers and find_package(covnoise). Nothing
-# installed contains a path of the build machine: libraries are found beside each other, LibTorch where the system or
-# LD_LIBRARY_PATH has it.
+# installed contains a path of the source or build folder: the libraries find each other by $ORIGIN, and LibTorch where
+# the system or LD_LIBRARY_PATH has it.
 include(CMakePackageConfigHelpers)
 set(COVNOISE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/covnoise)
 set(COVNOISE_LIBRARIES covnoise_ops covnoise covnoise_datasets covnoise_study)

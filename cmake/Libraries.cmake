@@ -1,5 +1,5 @@
-# covnoise_library(NAME LAYERS a b LINK x y PRIVATE z): a shared library of the sources of these layers. LINK is what its
-# users get as well.
+# covnoise_library(NAME LAYERS a b LINK x y PRIVATE z): a shared library of the sources of these layers. Its users also
+# link LINK.
 function(covnoise_library name)
   cmake_parse_arguments(arg "" "" "LAYERS;LINK;PRIVATE" ${ARGN})
   set(sources "")

@@ -6,8 +6,8 @@ if(failed)
   file(WRITE ${LIST} "add_test(${name}_CANNOT_LIST_ITS_TESTS ${PROGRAM} --gtest_list_tests)\n")
   return()
 endif()
-# Tests share the processors: two threads each, and one that waits for another must not spin (tests of many tiny
-# operations take a hundred times as long otherwise).
+# Tests share the processors: two threads each, and waiting threads must not spin (otherwise tests of many tiny
+# operations take a hundred times as long).
 set(properties "TIMEOUT 600 ENVIRONMENT \"OMP_NUM_THREADS=2;OMP_WAIT_POLICY=passive\"")
 if(EACH STREQUAL "TEST")
   string(APPEND properties " SKIP_REGULAR_EXPRESSION [=[\\[  SKIPPED \\]]=]")

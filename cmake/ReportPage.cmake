@@ -1,5 +1,5 @@
-# Fetches the charting library once, into the build folder; a build without npm or network has no report page and says
-# so when asked for one. Configure again (script/build does) to try again.
+# Fetches the charting library once, into the build folder. A build without npm or network has no report page, and
+# `covnoise report` says so. Configuring again (as script/build does) tries again.
 set(REPORT_SOURCE ${CMAKE_CURRENT_SOURCE_DIR}/web/report)
 set(REPORT_BUILD ${CMAKE_CURRENT_BINARY_DIR}/report)
 set(REPORT_LIBRARY ${REPORT_BUILD}/node_modules/uplot)
@@ -7,7 +7,7 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${REPORT_SOURCE}/
                                                                ${REPORT_SOURCE}/package-lock.json)
 file(MAKE_DIRECTORY ${REPORT_BUILD})
 
-# Fetched again where the lockfile is not the one of last time.
+# Fetched again if the lockfile has changed.
 file(SHA256 ${REPORT_SOURCE}/package-lock.json REPORT_LOCK)
 set(REPORT_INSTALLED "")
 if(EXISTS ${REPORT_BUILD}/installed AND EXISTS ${REPORT_LIBRARY}/dist/uPlot.iife.min.js)
@@ -31,7 +31,7 @@ if(NOT REPORT_INSTALLED STREQUAL REPORT_LOCK)
   endif()
 endif()
 
-# The library's path is part of the command, so the page is made again when it comes or goes.
+# The library's path is part of the command, so the page is made again when it appears or disappears.
 set(REPORT_PAGE ${CMAKE_CURRENT_BINARY_DIR}/generated/report_page.cpp)
 file(GLOB REPORT_FILES CONFIGURE_DEPENDS ${REPORT_SOURCE}/*.js ${REPORT_SOURCE}/*.css ${REPORT_SOURCE}/*.html)
 add_custom_command(OUTPUT ${REPORT_PAGE}

@@ -1,9 +1,9 @@
-# ctest's entries of a test program: one for each suite, or for each test (EACH: SUITE or TEST). GoogleTest's own module
-# makes one for each test, and loading LibTorch takes half a second a process: for hundreds of short tests that is most of
-# their time.
+# Adds a test program to ctest: one entry per suite or per test (EACH: SUITE or TEST). GoogleTest's own module adds one
+# per test, and loading LibTorch takes half a second per process, which for hundreds of short tests is most of their
+# time.
 function(covnoise_add_tests target each)
   set(base ${CMAKE_CURRENT_BINARY_DIR}/${target})
-  # Read by ctest: lists them again where the program is newer.
+  # Read by ctest: lists the tests again if the program is newer.
   file(GENERATE OUTPUT ${base}_include.cmake CONTENT "\
 if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
   add_test(${target}_NOT_BUILT ${target}_NOT_BUILT)

@@ -18,7 +18,7 @@ struct Set {
   }
 };
 
-/// data/loader.cpp, in double and channels-last.
+/// ops/load_images.cpp, in double and channels-last.
 Values reference(const Set& set, const Augmentation& a) {
   Values out;
   const RandomStream stream{a.seed, Purpose::kAugmentation, a.epoch};

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds bench/cuda/kernels_bench with nvcc alone, for sm_90, and runs it with the arguments given, e.g.
+# Builds bench/cuda/kernels_bench for sm_90, with nvcc only, and runs it with the arguments, e.g.
 #   bench/cuda/build.sh check && bench/cuda/build.sh time
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -35,7 +35,7 @@ struct Setting {
   double offset;  ///< of x, in standard deviations
 };
 
-/// `y` of the kernel decides where the ReLU passes: at rounding distance from zero the reference may differ.
+/// The kernel's `y` decides where the ReLU passes, because the reference may differ within rounding of zero.
 Reference reference(const Setting& s, const Values& x, const Values& r, const Values& dy, const Values& weight,
                     const Values& bias, const Values& got_y, double eps) {
   const int channels = s.shape.channels, rows = s.shape.ghost_batch * s.shape.positions, ghosts = s.shape.ghosts();

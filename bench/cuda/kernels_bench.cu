@@ -1,4 +1,4 @@
-// Checks and times the raw CUDA kernels, without torch.
+// Checks and times the CUDA kernels, without LibTorch.
 //   kernels_bench check          every kernel against a double reference on the CPU; exit status 1 if one differs
 //   kernels_bench sanitize       the same on tiny shapes, for compute-sanitizer
 //   kernels_bench once [part]    every timed call once, for a profiler

@@ -13,10 +13,11 @@
 #include <string>
 #include <vector>
 
-// What the kernels' checks and timings share. A check compares with a double reference on the CPU by |a - b| / |b|.
+// Shared by the checks and timings of the kernels. A check compares with a double reference on the CPU by |a - b| /
+// |b|.
 namespace covnoise::cuda::bench {
 
-/// Ceilings measured on an H200 (docs of the machine): copy bandwidth, bf16 products.
+/// Ceilings measured on an H200: copy bandwidth, bf16 products.
 constexpr double kBytesPerSecond = 4.3e12, kFlopsPerSecond = 790e12;
 
 template <class T>
@@ -95,7 +96,7 @@ Values as_values(const std::vector<T>& values) {
 }
 inline std::vector<float> as_floats(const Values& values) { return std::vector<float>(values.begin(), values.end()); }
 
-/// Counts what failed; prints one line a comparison.
+/// Counts failures; prints one line per comparison.
 class Checker {
  public:
   void compare(const std::string& name, const Values& got, const Values& wanted, double tolerance) {

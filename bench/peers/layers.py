@@ -1,4 +1,4 @@
-"""Times the layers of bench/cuda/kernels_bench with PyTorch alone: cuDNN's convolutions and a compiled normalisation.
+"""Times the layers of bench/cuda/kernels_bench with PyTorch: cuDNN's convolutions and a compiled normalisation.
 
 python3 bench/peers/layers.py [examples]      channels-last bf16, milliseconds, medians of captured graphs
 """

@@ -1,6 +1,6 @@
-"""A training step of ResNet44 with PyTorch alone: ordinary batch normalisation, no noise, SGD with momentum, bf16.
+"""A training step of ResNet44 with PyTorch: ordinary batch normalisation, no noise, SGD with momentum, bf16.
 
-python3 bench/peers/step.py [compiled,autotune,graph,overhead]     milliseconds, medians; a JSON object a line
+python3 bench/peers/step.py [compiled,autotune,graph,overhead]     milliseconds, medians; one JSON object per line
 
 compiled   4096 images, torch.compile
 autotune   4096 images, torch.compile(mode="max-autotune")
@@ -74,7 +74,7 @@ def measure(kind):
     compiled = torch.compile(loss_of, mode=modes[kind]) if kind in modes else loss_of
 
     def step():
-        torch.compiler.cudagraph_mark_step_begin()  # what compiled graphs returned may be overwritten from here on
+        torch.compiler.cudagraph_mark_step_begin()  # outputs of compiled graphs may be overwritten from here on
         optimizer.zero_grad(set_to_none=kind in modes)
         compiled(x, y).backward()
         optimizer.step()

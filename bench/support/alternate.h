@@ -9,7 +9,7 @@
 
 namespace covnoise::bench {
 
-/// Seconds that one piece of work took, run after run.
+/// Seconds that a piece of work took in each run.
 class Timings {
  public:
   template <class Work>
@@ -28,7 +28,7 @@ class Timings {
   std::vector<double> wall_, processor_;
 };
 
-/// Runs `ours` and `theirs` in turn, so that whatever else loads the machine loads both, and reports the medians in
+/// Runs `ours` and `theirs` in turn, so that other load on the machine affects both, and reports the medians in
 /// milliseconds and `ratio` = ours / theirs; `cpu_ratio` is the same by processor time, which other programs disturb
 /// least (with one thread: `taskset -c 0`). The benchmark's own time is that of `ours` (UseManualTime). Returns the
 /// median of `ours` in seconds.

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-// The networks of the zoo with LibTorch's own layers, for 3x32x32 (mlp and lenet: 1x28x28) and 10 classes: what a step
-// of ours is compared with.
+// The networks of the zoo with LibTorch's own layers, for 3x32x32 (mlp and lenet: 1x28x28) and 10 classes: the
+// baseline of our steps.
 namespace covnoise::bench {
 
 namespace nn = torch::nn;

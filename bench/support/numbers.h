@@ -15,7 +15,7 @@ inline double median(std::vector<double> values) {
 
 inline double to_thousandths(double value) { return std::round(value * 1000) / 1000; }
 
-/// Of a list with commas.
+/// The elements of a comma-separated list.
 inline std::vector<std::string> words(const std::string& list) {
   std::vector<std::string> result;
   std::istringstream stream(list);

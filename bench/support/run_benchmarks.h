@@ -6,8 +6,8 @@
 
 namespace covnoise::bench {
 
-/// The main of a Google Benchmark program: all processors, freed memory kept, unknown flags refused. `register_more`
-/// adds benchmarks that are not registered by macros.
+/// The main function of a Google Benchmark program: all processors, freed memory is kept, unknown flags are refused.
+/// `register_more` adds benchmarks that are not registered by macros.
 template <class Register>
 int run_benchmarks(int argc, char** argv, Register register_more) {
   keep_freed_memory();

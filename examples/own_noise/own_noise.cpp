@@ -1,13 +1,16 @@
-// A covariance structure of your own behind the interface: C = (Tr F_l / d_l) I for each parameter tensor l, between
-// fisher-trace (one variance for all) and diag-fisher (one for each coordinate).
-// Prints the root mean square of the noise beside that of diag-fisher for each parameter: the two columns agree.
-#include <covnoise/data/dataset.h>
-#include <covnoise/data/loader.h>
-#include <covnoise/nn/initialize.h>
-#include <covnoise/nn/model_zoo.h>
-#include <covnoise/noise/injection.h>
-#include <covnoise/noise/pass.h>
-#include <covnoise/ops/random.h>
+// A covariance structure of your own: C = (Tr F_l / d_l) I for each parameter tensor l, between fisher-trace (one
+// variance for all parameters) and diag-fisher (one per parameter). Prints the root mean square of its noise and of
+// diag-fisher's, which agree up to sampling error:
+//   conv1.weight own 3.4e-03  diag-fisher 3.4e-03
+//   conv1.bias   own 3.1e-03  diag-fisher 2.9e-03
+//   conv2.weight own 8.9e-04  diag-fisher 8.9e-04
+//   conv2.bias   own 2.0e-03  diag-fisher 2.1e-03
+//   fc1.weight   own 5.2e-04  diag-fisher 5.2e-04
+//   fc1.bias     own 1.4e-03  diag-fisher 1.4e-03
+//   fc2.weight   own 3.6e-03  diag-fisher 3.6e-03
+//   fc2.bias     own 3.1e-02  diag-fisher 3.1e-02
+#include <covnoise/covnoise.h>
+#include <covnoise/datasets/catalog.h>
 #include <torch/torch.h>
 
 #include <cstdio>
@@ -32,6 +35,7 @@ class LayerTrace final : public covnoise::NoiseStructure {
 };
 
 int main() {
+  covnoise::set_threads(0);
   const auto source = covnoise::load_data("glyphs", {});
   const covnoise::Loader loader(source.train, {false, source.mean, source.std});
   const auto model = covnoise::make_model("lenet", {{1, 28, 28}, 10, 0});
@@ -53,6 +57,6 @@ int main() {
     const auto rms = [&](const at::Tensor& buffer) {
       return parameters.view(buffer, entry).pow(2).mean().sqrt().item<double>();
     };
-    std::printf("%-12s own %.2e  diag-fisher %.2e\n", entry.name.c_str(), rms(ours), rms(theirs));
+    std::printf("%-12s own %.1e  diag-fisher %.1e\n", entry.name.c_str(), rms(ours), rms(theirs));
   }
 }

@@ -4,6 +4,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/memory.h"
 #include "covnoise/nn/loss.h"
+#include "covnoise/train/internal/split.h"
 
 #include <fmt/format.h>
 #include <torch/types.h>

@@ -43,7 +43,7 @@ std::vector<std::vector<std::string>> split_cells(const std::string& text) {
   return rows;
 }
 
-/// False where a word is not a number.
+/// False if a word is not a number.
 bool parse_numbers(std::string line, std::vector<double>& out) {
   for (char& c : line) c = c == ',' || c == ';' ? ' ' : c;
   std::istringstream words(line);
@@ -96,8 +96,8 @@ at::Tensor read_csv_matrix(const std::filesystem::path& path) {
     }
     if (columns == 0) columns = row.size();
     if (row.size() != columns) {
-      throw Error(
-          fmt::format("{}, line {}: {} numbers, the rows before have {}", path.string(), number, row.size(), columns));
+      throw Error(fmt::format("{}, line {}: a row of length {}, the rows before it have length {}", path.string(),
+                              number, row.size(), columns));
     }
     for (const double value : row) {
       if (!std::isfinite(value)) throw Error(fmt::format("{}, line {}: a value is not finite", path.string(), number));

@@ -9,7 +9,7 @@
 namespace covnoise {
 
 int edit_distance(std::string_view a, std::string_view b) {
-  std::vector<int> row(b.size() + 1);  // distances of the letters of a seen so far to each beginning of b
+  std::vector<int> row(b.size() + 1);  // distances of the letters of a seen so far to each prefix of b
   std::iota(row.begin(), row.end(), 0);
   for (const char letter : a) {
     int diagonal = row[0]++;

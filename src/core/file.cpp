@@ -36,7 +36,7 @@ const char* advice(int error) {
   throw Error(fmt::format("cannot {} {}: {}{}", what, path.string(), std::strerror(error), advice(error)));
 }
 
-/// Calls again while a signal interrupts.
+/// Repeats the call while a signal interrupts it.
 template <typename Call>
 auto retry(Call call) {
   auto result = call();
@@ -82,7 +82,7 @@ void OutputFile::write(std::string_view data) {
 }
 
 void OutputFile::sync() {
-  // EINVAL: a pipe or a device, which has nothing to sync.
+  // EINVAL: a pipe or a device, which cannot be synced.
   if (retry([&] { return ::fsync(descriptor_); }) < 0 && errno != EINVAL) fail("write", path_, errno);
 }
 
@@ -97,7 +97,7 @@ std::string read_file(const fs::path& path) {
   if (file < 0) fail("read", path, errno);
   struct stat status;
   if (::fstat(file, &status) < 0) fail("read", path, errno);
-  // One byte more than the file has, so that its end is seen without growing; 0 is the size of files in /proc.
+  // One more byte than the file has, so that its end is seen without growing; files in /proc have the size 0.
   std::string data(static_cast<std::size_t>(std::max<off_t>(status.st_size, 4095)) + 1, '\0');
   std::size_t size = 0;
   while (true) {
@@ -135,7 +135,7 @@ void write_file_synced(const fs::path& path, std::string_view data) {
 void sync_folder(const fs::path& folder) {
   const Descriptor descriptor(retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (descriptor < 0) fail("open folder", folder, errno);
-  // EINVAL: a file system that keeps no such promise.
+  // EINVAL: a file system that cannot sync folders.
   if (retry([&] { return ::fsync(descriptor); }) < 0 && errno != EINVAL) fail("sync folder", folder, errno);
 }
 

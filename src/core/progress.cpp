@@ -49,7 +49,7 @@ ProgressBar::~ProgressBar() { clear(); }
 
 void ProgressBar::update(std::int64_t done, const std::string& rate) {
   if (!enabled_) return;
-  if (first_ < 0) first_ = done;  // what a resumed run or download already has took no time of ours
+  if (first_ < 0) first_ = done;  // what a resumed run or download already had took no time now
   done_ = done;
   rate_ = rate;
   if (drawn_ && Clock::now() - last_ < std::chrono::milliseconds(100)) return;

@@ -18,7 +18,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are stored li
 
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::uint64_t kLengthBytes = 8;
-constexpr std::uint64_t kLargestHeader = 100'000'000;  // that of the format's own library
+constexpr std::uint64_t kLargestHeader = 100'000'000;  // the limit of the format's own library
 
 struct TypeName {
   at::ScalarType type;
@@ -52,7 +52,7 @@ std::string encoded_header(const TensorFile& file) {
   return text;
 }
 
-/// A part of the file under examination; errors give its name and the byte.
+/// The file under examination; errors give its name and the byte.
 class Reader {
  public:
   Reader(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
@@ -64,11 +64,11 @@ class Reader {
     std::string name;
     at::ScalarType type;
     std::vector<std::int64_t> shape;
-    std::uint64_t begin, end;  // in the data part
+    std::uint64_t begin, end;  // in the data section
   };
 
   [[noreturn]] void fail(std::uint64_t byte, const std::string& what) const {
-    throw Error(fmt::format("{}: byte {}: {}; the file is damaged or no safetensors file", name_, byte, what));
+    throw Error(fmt::format("{}: byte {}: {}; the file is damaged or not a safetensors file", name_, byte, what));
   }
   void require(bool good, const std::string& what) const {
     if (!good) fail(kLengthBytes, "header: " + what);
@@ -84,7 +84,7 @@ class Reader {
 };
 
 nlohmann::ordered_json Reader::header() {
-  if (bytes_.size() < kLengthBytes) fail(bytes_.size(), "ends within the header's length");
+  if (bytes_.size() < kLengthBytes) fail(bytes_.size(), "ends within the length of the header");
   std::uint64_t length = 0;
   std::memcpy(&length, bytes_.data(), kLengthBytes);
   if (length > kLargestHeader || length > bytes_.size() - kLengthBytes) {
@@ -92,7 +92,7 @@ nlohmann::ordered_json Reader::header() {
   }
   data_start_ = kLengthBytes + length;
 
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::vector<std::set<std::string>> keys;  // of the open objects
   const auto no_key_twice = [&](int, nlohmann::ordered_json::parse_event_t event, nlohmann::ordered_json& parsed) {
     using Event = nlohmann::ordered_json::parse_event_t;
     if (event == Event::object_start) keys.emplace_back();
@@ -162,20 +162,21 @@ TensorFile Reader::read() {
       slots.push_back(slot(name, value));
       continue;
     }
-    require(value.is_object(), "__metadata__ is no object");
+    require(value.is_object(), "__metadata__ is not an object");
     for (const auto& [key, text] : value.items()) {
       require(text.is_string(), "__metadata__ holds more than text");
       file.metadata[key] = text.get<std::string>();
     }
   }
-  // The format lets the header's order differ from that of the data.
+  // The format allows another order in the header than in the data.
   std::stable_sort(slots.begin(), slots.end(),
                    [](const Slot& a, const Slot& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   const std::uint64_t available = bytes_.size() - data_start_;
   std::uint64_t offset = 0;
   for (const auto& slot : slots) {
-    require(slot.begin == offset && slot.end >= slot.begin, slot.name + " does not start where the one before ends");
-    require(slot.end - slot.begin == bytes_of(slot), slot.name + " has another size than its shape");
+    require(slot.begin == offset && slot.end >= slot.begin,
+            slot.name + " does not start where the tensor before it ends");
+    require(slot.end - slot.begin == bytes_of(slot), slot.name + " has a size that does not match its shape");
     if (slot.end > available) fail(bytes_.size(), "the file ends within " + slot.name);
     offset = slot.end;
   }

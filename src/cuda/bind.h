@@ -6,7 +6,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-// What the files share that bind the kernels to PyTorch's dispatcher.
+// Shared by the files that bind the kernels to PyTorch's dispatcher.
 namespace covnoise::cuda {
 
 inline cudaStream_t current_stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
@@ -18,7 +18,7 @@ inline Scalar scalar_of(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kBFloat16 ? Scalar::kBFloat16 : Scalar::kFloat32;
 }
 
-/// As the kernels read activations: [N, H, W, C] in memory.
+/// The layout in which the kernels read activations: [N, H, W, C] in memory.
 inline at::Tensor channels_last(const at::Tensor& tensor) { return tensor.contiguous(at::MemoryFormat::ChannelsLast); }
 
 inline at::Tensor empty_channels_last(at::IntArrayRef sizes, const at::Tensor& like) {
@@ -29,7 +29,7 @@ inline at::Tensor workspace(std::size_t bytes, const at::Tensor& like) {
   return at::empty({static_cast<std::int64_t>(bytes)}, like.options().dtype(at::kByte));
 }
 
-/// Where results are added up, or null where none are wanted.
+/// Where results are added up; null if they are not needed.
 inline float* added_to(const OptionalTensor& tensor, std::int64_t elements) {
   if (!tensor.has_value() || !tensor->defined()) return nullptr;
   TORCH_CHECK(tensor->is_contiguous() && tensor->scalar_type() == at::kFloat && tensor->numel() == elements &&

@@ -14,7 +14,7 @@ float* floats(const at::Tensor& buffer, std::int64_t size) {
   return buffer.data_ptr<float>();
 }
 
-/// Low precision for normals alone.
+/// Low precision only for normals.
 Number number_of(const at::Tensor& out, bool low) {
   const auto type = out.scalar_type();
   TORCH_CHECK(out.is_contiguous() && (type == at::kFloat || type == at::kDouble || (low && type == at::kBFloat16)),
@@ -45,7 +45,7 @@ void fill_of_variance(at::Tensor out, const at::Tensor& variance, std::int64_t s
                           stream_of(seed, purpose, step, first), current_stream());
 }
 
-/// sqrt(variance) times the normals of the noise's stream.
+/// sqrt(variance) times the normals of the noise stream.
 at::Tensor drawn(const at::Tensor& variance, std::int64_t seed, std::int64_t step) {
   auto out = at::empty_like(variance);
   fill_of_variance(out, variance, seed, static_cast<std::int64_t>(Purpose::kNoise), step, 0);

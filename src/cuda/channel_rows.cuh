@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <type_traits>
 
-// Walking [rows, C] with 16 bytes of channels a thread: a thread keeps its channels and strides over rows.
+// Iterating over [rows, C] with 16 bytes of channels per thread: a thread keeps its channels and strides over rows.
 namespace covnoise::cuda {
 
 constexpr int kRowThreads = 256;
 
 template <class T, int kSize>
 struct Channels {
-  using Raw = std::conditional_t<kSize == 1, T, uint4>;  ///< as loaded: conversions wait until they are needed
+  using Raw = std::conditional_t<kSize == 1, T, uint4>;  ///< as loaded; converted when needed
 
   static __device__ __forceinline__ Raw load(const T* source) { return *reinterpret_cast<const Raw*>(source); }
   static __device__ __forceinline__ void convert(const Raw& raw, float (&values)[kSize]) {
@@ -34,10 +34,10 @@ struct Channels {
   }
 };
 
-/// A thread's place in a block that walks rows [begin, end) of a ghost batch or of an example.
+/// A thread's position in a block that iterates over rows [begin, end) of a ghost batch or of an example.
 template <int kSize>
 struct RowWalk {
-  int lanes, lane, channel;  ///< rows at a time, this thread's row among them, its first channel
+  int lanes, lane, channel;  ///< rows at once, this thread's row among them, its first channel
   bool active;
 
   __device__ explicit RowWalk(int channels) {
@@ -49,7 +49,8 @@ struct RowWalk {
   }
 };
 
-/// load(k, row) for kBatch rows, then use(k, row) for each of them: several loads in flight before the first use.
+/// Calls load(k, row) for kBatch rows, then use(k, row) for each of them: several loads are in flight before the first
+/// use.
 template <int kBatch, class Load, class Use>
 __device__ __forceinline__ void for_rows(int row, int end, int step, const Load& load, const Use& use) {
   for (; row + (kBatch - 1) * step < end; row += kBatch * step) {
@@ -65,7 +66,7 @@ inline unsigned channel_blocks(int channels, int size) {
   return static_cast<unsigned>(divide_up(channels / size, std::min(channels / size, kRowThreads)));
 }
 
-/// Calls launch(element, constant) with the element type and the channels a thread takes: 16 bytes where they divide.
+/// Calls launch(element, constant) with the element type and the channels per thread: 16 bytes if C is a multiple.
 template <class Launch>
 void with_vectors(Scalar scalar, int channels, const Launch& launch) {
   if (scalar == Scalar::kBFloat16) {

@@ -9,9 +9,9 @@
 namespace covnoise::cuda::double_precision {
 namespace {
 
-constexpr std::int64_t kBlockElements = std::int64_t{1} << 27;  // 1 GiB of gradients by example
+constexpr std::int64_t kBlockElements = std::int64_t{1} << 27;  // 1 GiB of per-example gradients
 
-/// One number for each of the two directions.
+/// One number per direction.
 std::array<std::int64_t, 2> pair_of(at::IntArrayRef values) { return {values.front(), values.back()}; }
 
 /// Input patches of group `group` [M, K, T] and derivatives [M, O / groups, T].

@@ -3,8 +3,8 @@
 
 #include <tuple>
 
-// Double precision on a GPU, by PyTorch's own operators: the kernels are for less. For tests and for studies of small
-// networks; one block of examples at a time is in memory.
+// Double precision on a GPU with PyTorch's own operators, because the kernels support only lower precision. For tests
+// and studies of small networks; one block of examples at a time is in memory.
 namespace covnoise::cuda::double_precision {
 
 struct Geometry {

@@ -3,15 +3,15 @@
 
 #include <cuda_bf16.h>
 
-// Images in shared memory, as tensor cores want them. Swizzled (always in bf16) a position is a row of its channels, in
-// groups of 16 bytes; group g of position r lies at place g ^ f(r) of the row, where f makes eight neighbouring
-// positions fill 128 bytes of different banks (the pattern of the copy engine's swizzles of 32, 64 and 128 bytes). A
-// warp then writes what it reads, line by line, to consecutive places; anything else doubles the requests to the cache.
-// Stages start at multiples of 1024 bytes. Else channels are in planes of 16 bytes, [plane][position][16 bytes].
+// Images in shared memory, as tensor cores need them. Swizzled (always in bf16), a position is a row of its channels,
+// in groups of 16 bytes; group g of position r is at index g ^ f(r) of the row, where f makes eight neighbouring
+// positions fill 128 bytes of different banks (the pattern of the TMA's swizzles of 32, 64 and 128 bytes). A
+// warp then writes what it reads, line by line, to consecutive addresses; anything else doubles the cache requests.
+// Stages start at multiples of 1024 bytes. Otherwise channels are in planes of 16 bytes, [plane][position][16 bytes].
 //
-// Columns beside the image and channels beyond the last are never written: the stages
-// must hold zeros at first (clear_stages). Rows above and below it are written as zeros. (Copies of no bytes are no way
-// to do this: they all ask for the same address, and the slice of the cache that has it becomes the bottleneck.)
+// Columns beside the image and channels beyond the last are never written: the stages must hold zeros at first
+// (clear_stages). Rows above and below it are written as zeros. (Copies of zero bytes would not do: they all access the
+// same address, and the cache slice that holds it becomes the bottleneck.)
 namespace covnoise::cuda {
 
 /// Part of a tensor [N, H, W, C]: which rows and columns of which examples and channels to stage.
@@ -30,17 +30,17 @@ struct Patch {
 template <class T>
 constexpr int kGroup = 16 / static_cast<int>(sizeof(T));  // channels in a plane
 
-/// Where a group of 16 bytes lies in a row at byte `row` of a swizzled stage: rows of 32, 64 or 128 bytes.
+/// Where a group of 16 bytes is in a row at byte `row` of a swizzled stage: rows of 32, 64 or 128 bytes.
 template <int kPlanes>
 __device__ __forceinline__ std::uint32_t swizzled(std::uint32_t row, std::uint32_t group_bytes) {
   return row + (((row >> 3) & ((kPlanes - 1) * 16)) ^ group_bytes);
 }
 
-/// visit(target byte offset, pixel pointer, channel, row exists) for this thread's share of the patch: a warp
+/// Calls visit(target byte offset, pixel pointer, channel, row exists) for this thread's share of the patch: a warp
 /// takes a row, a thread stays in its plane. Only pixels inside the image's columns.
 template <class T, int kPlanes, bool kSwizzle, class Visit>
 __device__ __forceinline__ void for_each_group(const Patch& p, int plane_bytes, const Visit& visit) {
-  constexpr int kStep = 32 / kPlanes;  // columns at a time
+  constexpr int kStep = 32 / kPlanes;  // columns at once
   const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
   const int plane = lane % kPlanes, channel = p.first_channel + plane * kGroup<T>;
   if (channel >= p.channels) return;

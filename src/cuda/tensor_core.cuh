@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-// Warp-level pieces of PTX: asynchronous copies, fragment loads and products. Fragment layouts are those of
+// Warp-level PTX: asynchronous copies, fragment loads and products. Fragment layouts are those of
 // mma.m16n8k16 (bf16) and mma.m16n8k8 (tf32): lane T holds rows T / 4 and T / 4 + 8, columns 2 (T % 4) and 2 (T % 4) +
 // 1 of a product.
 namespace covnoise::cuda {
@@ -12,7 +12,7 @@ __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// 4, 8 or 16 bytes from global to shared memory, past the registers.
+/// Copies 4, 8 or 16 bytes from global to shared memory, bypassing the registers.
 template <int kBytes>
 __device__ inline void copy_async(std::uint32_t target, const void* source) {
   if constexpr (kBytes == 16)
@@ -61,7 +61,7 @@ __device__ inline void multiply_tf32(float (&d)[4], const std::uint32_t (&a)[4],
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
 }
 
-/// Rounds to the nearest tf32: the unit ignores the last 13 bits.
+/// Rounds to the nearest tf32; the tensor core ignores the last 13 bits.
 __device__ inline std::uint32_t round_tf32(std::uint32_t bits) { return bits + 0x1000u; }
 
 /// x = high + low, both tf32, up to 2^-22 of x.

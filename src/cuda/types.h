@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-// What the raw CUDA kernels share on the host. Nothing here needs torch.
+// Shared by the host code of the CUDA kernels. Needs no LibTorch.
 namespace covnoise::cuda {
 
-/// Type of activations. kFloat32 multiplies in tf32 or, where a call says `precise`, in three tf32 products per product
+/// Type of activations. kFloat32 multiplies in tf32 or, if a call is `precise`, in three tf32 products per product
 /// (error near 1e-6). Sums are float32 throughout.
 enum class Scalar { kBFloat16, kFloat32 };
 
@@ -21,7 +21,7 @@ inline void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
-/// After every launch: an error of the launch itself (a wrong grid, too much shared memory) does not wait.
+/// Call it after every launch: errors of the launch itself (a wrong grid, too much shared memory) are reported at once.
 inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
 
 inline int multiprocessors() {
@@ -34,8 +34,8 @@ inline int multiprocessors() {
   return count;
 }
 
-/// Blocks of `kernel` that one multiprocessor holds; also lets the kernel have that much shared memory. Asked once for
-/// each size: planning a call must cost less than launching it.
+/// Blocks of `kernel` that one multiprocessor holds; also allows the kernel that much shared memory. Queried once per
+/// size, because planning a call must cost less than launching it.
 inline int occupancy_of(const void* kernel, int threads, int shared_bytes) {
   static thread_local std::map<std::pair<const void*, int>, int> known;
   int& blocks = known[{kernel, shared_bytes}];

@@ -9,7 +9,7 @@ namespace covnoise::cuda {
 enum class UpdateNoise {
   kNone,
   kVariance,  ///< noise_scale N(0, variance)
-  kGiven,     ///< the noise given, scale included
+  kGiven,     ///< the noise itself, scale included
 };
 
 /// One step of stochastic gradient descent over all parameters in one launch (ops/sgd_update.h), with its noise:
@@ -17,8 +17,8 @@ enum class UpdateNoise {
 ///     d = clip g (+ n) + weight_decay theta,  b <- momentum b + d,
 ///     theta <- theta - lr (b (+ n)),  Nesterov: d + momentum b in place of b,
 ///
-/// n in one of the two places. Normal i is normal i of the stream (seed, noise, step), as on the CPU. Buffers hold
-/// `size` float32, a multiple of 4, 16-byte aligned.
+/// n in the gradient or in the update. Normal i is normal i of the stream (seed, noise, step), as on the CPU. Buffers
+/// hold `size` float32, a multiple of 4, 16-byte aligned.
 struct Update {
   long long size = 0;
   float *theta = nullptr, *momentum_buffer = nullptr;  ///< the buffer may be null if momentum is 0

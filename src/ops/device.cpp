@@ -58,8 +58,8 @@ DeviceStream::~DeviceStream() = default;
 
 namespace {
 
-/// The side stream of `stream`. Each has one of its own: a stream that takes part in a capture belongs to it until it
-/// ends.
+/// The side stream of `stream`. Each stream has its own, because a stream that takes part in a capture belongs to it
+/// until the capture ends.
 c10::cuda::CUDAStream side_stream_of(const c10::cuda::CUDAStream& stream) {
   static std::mutex one_at_a_time;
   static std::map<cudaStream_t, c10::cuda::CUDAStream> known;
@@ -71,8 +71,8 @@ c10::cuda::CUDAStream side_stream_of(const c10::cuda::CUDAStream& stream) {
 
 }  // namespace
 
-/// Memory that the work takes may be given back while `before` still reads it: whoever takes it next does so on the
-/// side stream as well, and thus after all that `before` had been asked for by then.
+/// Memory that the work allocates may be freed while `before` still reads it: the next user of it is also on the side
+/// stream, and thus comes after everything that had been launched on `before` by then.
 struct SideStream::State {
   explicit State(const c10::cuda::CUDAStream& before) : before(before), side(side_stream_of(before)) {}
   static void wait(const c10::cuda::CUDAStream& waiting, const c10::cuda::CUDAStream& for_this) {
@@ -98,16 +98,16 @@ SideStream::~SideStream() {
   if (!state_) return;
   try {
     State::wait(state_->before, state_->side);
-  } catch (const std::exception&) {  // the device keeps its errors: the next call to it has this one
+  } catch (const std::exception&) {  // CUDA errors are sticky: the next call reports this one
   }
 }
 
-/// A sequence of graphs with one memory: what one leaves there the next ones find, because they are replayed in the
-/// order in which they were captured.
+/// A sequence of graphs with one memory pool: each finds what the earlier ones left there, because they are replayed in
+/// the order of their capture.
 struct CudaGraphSequence::State {
   struct Segment {
     at::cuda::CUDAGraph graph;
-    std::function<void()> callback;  // called after it; none after the last
+    std::function<void()> callback;  // called after the graph; none after the last
   };
   c10::MempoolId_t memory;
   std::vector<std::unique_ptr<Segment>> segments;
@@ -115,7 +115,7 @@ struct CudaGraphSequence::State {
 
   void begin() {
     segments.push_back(std::make_unique<Segment>());
-    // Only a relaxed capture may end on another thread than it began on: that of a backward pass, or back from it.
+    // Only a relaxed capture may end on another thread than it began on, such as the thread of a backward pass.
     segments.back()->graph.capture_begin(memory, cudaStreamCaptureModeRelaxed);
     capturing = true;
   }
@@ -128,7 +128,7 @@ struct CudaGraphSequence::State {
 CudaGraphSequence::CudaGraphSequence(const std::function<void(const AddHostCallback&)>& work,
                                      const CudaGraphSequence* shares_memory_with)
     : state_(std::make_unique<State>()) {
-  static std::mutex one_at_a_time;  // of the process: a capture does not bear memory being fetched elsewhere
+  static std::mutex one_at_a_time;  // per process: an allocation on another thread would break a capture
   const std::lock_guard<std::mutex> lock(one_at_a_time);
   state_->memory = shares_memory_with ? shares_memory_with->state_->memory : at::cuda::graph_pool_handle();
   state_->begin();

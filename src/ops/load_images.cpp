@@ -46,8 +46,8 @@ std::vector<Affine<T>> make_affines(at::ArrayRef<double> mean, at::ArrayRef<doub
   return affines;
 }
 
-/// One row of `width` pixels moved by the crop's column: out[x] = in[x + column - padding], black outside, then
-/// mirrored.
+/// One row of `width` pixels shifted by the crop's column: out[x] = in[x + column - padding], black outside, then
+/// flipped.
 template <typename T>
 void load_row(const std::uint8_t* in, std::int64_t width, const Crop& crop, Affine<T> affine, T* out) {
   const std::int64_t move = crop.column - kPadding;

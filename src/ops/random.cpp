@@ -13,9 +13,10 @@
 namespace covnoise {
 namespace {
 
-constexpr std::int64_t kChunk = 4096;  // a multiple of 4: threads share no block of four words
+constexpr std::int64_t kChunk = 4096;  // a multiple of 4, so that threads share no block of four words
 
-/// Calls fill(begin, end) over the elements of `out` in parallel, on chunks that do not depend on the threads.
+/// Calls fill(begin, end) over the elements of `out` in parallel, in chunks that do not depend on the number of
+/// threads.
 template <class Fill>
 void for_chunks(const at::Tensor& out, const Fill& fill) {
   TORCH_CHECK(out.is_contiguous(), "random numbers fill contiguous tensors");
@@ -40,7 +41,7 @@ void fill_words(at::Tensor& out, const RandomStream& stream, const Function& f) 
 }
 
 /// Element i of `out` = f(normal i of the stream, i). The same normals in every type: a run in float64 differs from one
-/// in float32 by rounding alone.
+/// in float32 only by rounding.
 template <class Function>
 void transform_normals(at::Tensor& out, const RandomStream& stream, const Function& f) {
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, out.scalar_type(), "transform_normals", [&] {
@@ -54,7 +55,7 @@ void transform_normals(at::Tensor& out, const RandomStream& stream, const Functi
   });
 }
 
-enum class Distribution : std::int64_t { kNormal, kSigns, kUniform };  // as the operator numbers them
+enum class Distribution : std::int64_t { kNormal, kSigns, kUniform };  // in the operator's numbering
 
 RandomStream stream_of(std::int64_t seed, std::int64_t purpose, std::int64_t step, std::int64_t first) {
   return {static_cast<std::uint64_t>(seed), static_cast<Purpose>(purpose), static_cast<std::uint32_t>(step),

@@ -3,11 +3,11 @@
 namespace covnoise {
 namespace {
 
-constexpr int kLanes = 64;  // blocks of four normals worked on together
+constexpr int kLanes = 64;  // blocks of four normals computed together
 constexpr std::int64_t kNormals = std::int64_t{4} * kLanes;
 
-/// Normals of blocks [block, block + kLanes). Plain loops over lanes: one version for each instruction set, chosen when
-/// the program starts.
+/// Normals of blocks [block, block + kLanes). Plain loops over lanes: one version per instruction set, chosen when the
+/// program starts.
 #if defined(__x86_64__) && defined(__GNUC__)
 __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
 #endif

@@ -5,8 +5,8 @@
 
 namespace covnoise {
 
-/// Elements [begin, end) of the stream's normals into out[0...]; begin is a multiple of 4. Raw pointers and no torch,
-/// so that the file can be compiled with its own floating-point options.
+/// Elements [begin, end) of the stream's normals into out[0...]; begin is a multiple of 4. Raw pointers without
+/// LibTorch, so that the file can be compiled with its own floating-point options.
 void normals(const RandomStream& stream, std::int64_t begin, std::int64_t end, float* out);
 
 }  // namespace covnoise

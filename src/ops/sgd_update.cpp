@@ -25,14 +25,14 @@ struct Buffers {
   T* momentum;
 };
 
-/// The numbers of an update in the type of its buffers.
+/// The scalars of an update in the type of its buffers.
 template <typename T>
 struct Rule {
   T lr, mu, decay, clip, in_gradient, in_update;
 };
 
-/// The update of elements [begin, end), noise[0] being that of `begin`; what a rule leaves out is known at compile
-/// time, so that the loop is a vector one.
+/// Updates elements [begin, end); noise[0] is that of `begin`. What a rule leaves out is known at compile time, so that
+/// the compiler vectorises the loop.
 template <typename T, bool kMomentum, bool kNesterov>
 void update_range(std::int64_t begin, std::int64_t end, const Buffers<T>& at, const T* noise, const Rule<T>& rule) {
   for (std::int64_t i = begin; i < end; ++i) {
@@ -48,7 +48,7 @@ void update_range(std::int64_t begin, std::int64_t end, const Buffers<T>& at, co
   }
 }
 
-/// Noise by its variance, a chunk at a time that stays in the cache.
+/// Noise given by its variance, in chunks that stay in the cache.
 template <typename T, class Range>
 void update_drawing(std::int64_t size, const T* variance, T scale, const RandomStream& stream, const Range& range) {
   at::parallel_for(0, (size + kNoiseChunk - 1) / kNoiseChunk, 8, [&](std::int64_t first, std::int64_t last) {

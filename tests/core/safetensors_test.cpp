@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-/// A file around a header of our choice.
+/// A file with this header.
 std::string file_of(const std::string& header, const std::string& data) {
   const std::uint64_t length = header.size();
   std::string bytes(8, '\0');
@@ -72,12 +72,13 @@ TEST(Safetensors, RefusesWithFileAndByte) {
     return decoding(file_of("{\"w\":" + entry + "}", data));
   };
   const auto message = [](const char* text) { return ThrowsMessage<Error>(HasSubstr(text)); };
-  EXPECT_THAT(decoding("abc"), message("x.safetensors: byte 3: ends within the header's length"));
+  EXPECT_THAT(decoding("abc"), message("x.safetensors: byte 3: ends within the length of the header"));
   EXPECT_THAT(decoding(std::string(8, '\xff')), message("byte 0: a header of 18446744073709551615 bytes"));
   EXPECT_THAT(decoding(file_of("{", "")), message("bad JSON"));
   EXPECT_THAT(decoding(file_of("[]", "")), message("not a JSON object"));
   EXPECT_THAT(one(R"({"dtype":"F31","shape":[1],"data_offsets":[0,4]})"), message("unknown element type \"F31\""));
-  EXPECT_THAT(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,4]})"), message("another size than its shape"));
+  EXPECT_THAT(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,4]})"),
+              message("a size that does not match its shape"));
   EXPECT_THAT(one(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,4]})"), message("bad shape"));
   EXPECT_THAT(one(R"({"dtype":"F32","shape":[1.5],"data_offsets":[0,4]})"), message("bad shape"));
   EXPECT_THAT(one(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4]})"),

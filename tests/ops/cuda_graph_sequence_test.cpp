@@ -10,12 +10,12 @@
 namespace covnoise {
 namespace {
 
-/// On a GPU only.
+/// Only on a GPU.
 class CapturedWorkTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (testing::device().is_cpu()) GTEST_SKIP() << "of a GPU";
-    const auto x = filled(1);  // what is captured has run before
+    const auto x = filled(1);  // captured work must have run before
     (x * 2 + x).mul_(3).add_(1).copy_(x);
   }
   at::Tensor filled(double value) const { return at::full({1000}, value, at::TensorOptions(testing::device())); }
@@ -41,7 +41,7 @@ TEST_F(CapturedWorkTest, CallsWhatIsAsideInItsPlace) {
   std::vector<double> seen;
   int calls = 0;
   CudaGraphSequence work([&](const auto& add_host_callback) {
-    const auto kept = x * 2;  // in memory that the parts share
+    const auto kept = x * 2;  // in memory that the graphs share
     add_host_callback([&] {
       seen.push_back(value_of(x));
       x.fill_(++calls);

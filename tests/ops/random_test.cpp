@@ -90,7 +90,7 @@ TEST(FillNormal, IsAPureFunctionOfTheStreamAndTheIndex) {
   }
 }
 
-/// Whatever the type, the size and where in memory it begins.
+/// For any type, size and alignment.
 TEST(FillNormal, GivesTheSameNumbersInEveryType) {
   auto wide = testing::on_device(torch::empty({5003}, torch::kFloat64));
   fill_normal(wide, {9, Purpose::kNoise, 0});
@@ -119,7 +119,7 @@ TEST(FillUniform, StaysInsideTheOpenInterval) {
   EXPECT_NEAR(u.mean().item<double>(), 0.5, 5 * std::sqrt(1.0 / 12 / 1e5));
 }
 
-/// Whatever the device, the CPU's numbers: the same words, and normals to rounding.
+/// Every device gives the CPU's numbers: the same words, and normals up to rounding.
 TEST(Fills, AreTheSameOnEveryDevice) {
   const RandomStream stream{4, Purpose::kNoise, 9};
   auto here = torch::empty({10003}), there = testing::on_device(torch::empty({10003}));

@@ -8,7 +8,7 @@
 namespace covnoise {
 namespace {
 
-/// The formula by single operations, for every combination of its parts.
+/// The formula in single operations, for every combination of its terms.
 TEST(SgdUpdate, IsItsFormula) {
   at::manual_seed(3);
   for (const auto dtype : {at::kFloat, at::kDouble})
@@ -32,7 +32,7 @@ TEST(SgdUpdate, IsItsFormula) {
           }
 }
 
-/// Noise by its variance is the noise that it stands for.
+/// Noise given by its variance equals the same noise given by its values.
 TEST(SgdUpdate, DrawsWhatTheNoisesTensorHolds) {
   for (const auto dtype : {at::kFloat, at::kDouble}) {
     at::manual_seed(5);

@@ -6,12 +6,12 @@
 namespace covnoise {
 namespace {
 
-/// Long enough that work which is not waited for is not done yet.
+/// Long enough that work which nobody waits for is still running.
 void add_slowly(const at::Tensor& x, int times) {
   for (int i = 0; i < times; ++i) x.add_(1);
 }
 
-/// Work beside sees what was asked for before it, and what comes after its end sees what it did.
+/// Work on the side stream sees everything launched before it, and everything after its end sees its results.
 TEST(SideStream, WaitsForWhatIsBeforeAndIsWaitedFor) {
   const DeviceStream stream(testing::device());
   const auto x = testing::on_device(at::zeros({1 << 22})), y = at::zeros_like(x), other = at::zeros_like(x);
@@ -54,7 +54,7 @@ TEST(SideStream, IsDoneAgainInEveryReplay) {
   EXPECT_EQ(sum.max().item<double>(), 5 * (1 + 2 + 3 + 4));
 }
 
-/// A stream that takes part in a capture belongs to it until it ends: others must not meet it there.
+/// A stream that takes part in a capture belongs to it until it ends: other work must not use it.
 TEST(SideStream, OfAnotherStreamIsNotPartOfACapture) {
   if (testing::device().is_cpu()) GTEST_SKIP() << "of a GPU";
   const DeviceStream stream(testing::device());

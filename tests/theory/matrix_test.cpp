@@ -35,7 +35,8 @@ TEST(Matrix, SaysWhereAFileIsWrong) {
   write_file_synced(folder / "word.csv", "1 2\n3 x\n");
   EXPECT_THAT(complaint(folder / "word.csv"), ::testing::HasSubstr("word.csv, line 2: not a number"));
   write_file_synced(folder / "short.csv", "1 2\n3\n");
-  EXPECT_THAT(complaint(folder / "short.csv"), ::testing::HasSubstr("line 2: 1 numbers, the rows before have 2"));
+  EXPECT_THAT(complaint(folder / "short.csv"),
+              ::testing::HasSubstr("line 2: a row of length 1, the rows before it have length 2"));
   write_file_synced(folder / "inf.csv", "1 2\n3 nan\n");
   EXPECT_THAT(complaint(folder / "inf.csv"), ::testing::HasSubstr("line 2: a value is not finite"));
   write_file_synced(folder / "empty.csv", "\n");

@@ -8,6 +8,7 @@
 
 namespace covnoise {
 
+/// Which examples, and in which mode.
 struct FisherOptions {
   std::int64_t examples = 0;  ///< the first N of the loader; 0: all
   bool training_mode =
@@ -15,6 +16,7 @@ struct FisherOptions {
   std::int64_t ghost_batch = 0;  ///< of the network, in training mode
 };
 
+/// diag(F) of a trained network.
 struct FisherDiagonal {
   std::int64_t examples = 0;
   double loss = 0;                    ///< mean

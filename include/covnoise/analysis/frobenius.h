@@ -26,6 +26,7 @@ FrobeniusNorms squared_frobenius_norms(torch::nn::Module& module,
                                        const std::function<at::Tensor(const at::Tensor&)>& forward,
                                        const at::Tensor& images, const at::Tensor& labels);
 
+/// Which examples and steps.
 struct FrobeniusOptions {
   std::int64_t examples = 512;  ///< M, of one batch
   std::int64_t batches = 4;     ///< independent ones, at least 2
@@ -39,6 +40,7 @@ struct FrobeniusPoint {
   Measured full, diagonal, full_unbiased, diagonal_unbiased;
 };
 
+/// The norms along the training of a run.
 struct FrobeniusStudy {
   FrobeniusOptions options;
   std::string model, data, regime;

@@ -23,6 +23,7 @@ double calibrated_temperature(const at::Tensor& logits, const at::Tensor& labels
 /// far as the memory limit allows: a product with a kept graph costs two gradients, one without three.
 class HessianProduct {
  public:
+  /// Examples whose graph is built at once.
   struct Slice {
     at::Tensor images, labels;
   };

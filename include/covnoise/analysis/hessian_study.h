@@ -1,6 +1,5 @@
 #pragma once
 #include "covnoise/analysis/lanczos.h"
-#include "covnoise/train/internal/split.h"
 #include "covnoise/train/trainer.h"
 
 #include <filesystem>
@@ -22,6 +21,7 @@ struct HessianOptions {
   double memory = 0;  ///< GiB for graphs kept between products; 0: half of the free memory
 };
 
+/// Eigenvalues of one run.
 struct HessianResult {
   std::string run, model, data, regime;
   std::uint64_t seed = 0;  ///< of the run
@@ -31,6 +31,7 @@ struct HessianResult {
   Spectrum spectrum;  ///< empty unless requested
 };
 
+/// Eigenvalues of several runs.
 struct HessianStudy {
   HessianOptions options;
   std::vector<HessianResult> results;  ///< one per run

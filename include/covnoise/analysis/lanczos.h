@@ -14,6 +14,7 @@ struct SymmetricOperator {
   at::TensorOptions options;  ///< of the vectors
 };
 
+/// How many eigenvalues, and how accurate.
 struct LanczosOptions {
   std::int64_t count = 1;         ///< of the largest eigenvalues (the most positive ones)
   double tolerance = 1e-3;        ///< of the residual |Hv - lambda v| over the largest |eigenvalue|
@@ -22,6 +23,7 @@ struct LanczosOptions {
   std::function<void(std::int64_t, double)> after = [](std::int64_t, double) {};  ///< iteration, largest so far
 };
 
+/// The largest eigenvalues and how they were found.
 struct Eigenvalues {
   std::vector<double> values;     ///< descending
   std::vector<double> residuals;  ///< |Hv - lambda v| / max |lambda|, computed with H itself, not estimated

@@ -23,6 +23,7 @@ struct VarianceOptions {
   std::uint64_t seed = 0;
 };
 
+/// Gradient variance of one layer.
 struct LayerVariance {
   std::string layer;  ///< the last one is "all"
   std::int64_t parameters = 0;
@@ -32,12 +33,14 @@ struct LayerVariance {
   Measured over_actual;  ///< ratio to M_S times the small batch's variance: 1 if the estimate is right
 };
 
+/// Gradient variance of one regime.
 struct RegimeVariance {
   std::string regime;
   std::int64_t batch = 0;
   std::vector<LayerVariance> layers;
 };
 
+/// Gradient variances of the regimes at one network.
 struct VarianceStudy {
   VarianceOptions options;
   std::string model, data;

@@ -4,8 +4,8 @@
 
 namespace covnoise {
 
-/// A mistake of the user's, or of the world around the program: its message is one line that says what was wrong, where
-/// (file, byte, line, key) and what to do. The program prints it and exits with `exit_code`. Programming errors are
+/// An error of the user or the environment. Its message is one line that says what is wrong, where (file, byte, line,
+/// key) and what to do. The program prints it and exits with `exit_code`. Programming errors are
 /// TORCH_INTERNAL_ASSERTs instead.
 class Error : public std::runtime_error {
  public:
@@ -16,7 +16,7 @@ class Error : public std::runtime_error {
   int exit_code_;
 };
 
-/// An Error with that message unless `good`.
+/// Throws an Error with this message unless `good`.
 inline void require(bool good, const std::string& message) {
   if (!good) throw Error(message);
 }

@@ -8,6 +8,7 @@
 
 namespace covnoise {
 
+/// How a Loader orders, augments and normalises.
 struct LoaderOptions {
   bool augment = false;               ///< random crop of the image padded by 4 black pixels, random horizontal flip
   std::vector<double> mean;           ///< per channel, of pixels scaled to [0, 1]

@@ -9,8 +9,9 @@
 
 namespace covnoise {
 
+/// Where data sets are looked for.
 struct DataOptions {
-  std::filesystem::path directory;  // --data-dir; empty: $COVNOISE_DATA, then the usual folders (search.h)
+  std::filesystem::path directory;  ///< --data-dir; empty: $COVNOISE_DATA, then the usual folders (search.h)
 };
 
 /// Loads a data set by its name in the table of data_names(), or a user's own images as "folder:PATH". An unknown name
@@ -25,36 +26,38 @@ std::vector<std::string> data_names();
 
 /// What `covnoise data list` shows of a data set.
 struct DataSummary {
-  std::string name;
-  std::int64_t channels = 0, height = 0, width = 0;
-  std::int64_t classes = 0;
-  std::int64_t train = 0, test = 0;  // number of images
-  std::string where;                 // the folder it was found in, "embedded", or empty: not on this machine
+  std::string name;                                  ///< as load_data takes it
+  std::int64_t channels = 0, height = 0, width = 0;  ///< of an image
+  std::int64_t classes = 0;                          ///< number of labels
+  std::int64_t train = 0, test = 0;                  ///< number of images
+  std::string where;  ///< the folder it was found in, "embedded", or empty: not on this machine
 };
 std::vector<DataSummary> list_data(const DataOptions& options);
 
 /// What verification found in one file.
 struct FileReport {
-  std::filesystem::path file;
-  std::string problem;  // one line; empty: the file is good
+  std::filesystem::path file;  ///< its path
+  std::string problem;         ///< one line; empty: the file is good
 };
 /// Checks the checksum of every file of a data set and that it can be read.
 std::vector<FileReport> verify_data(const std::string& name, const DataOptions& options);
 
 /// What happens while a data set is fetched.
 struct FetchEvent {
+  /// The file is already there, its download begins, progresses, fails, or has succeeded.
   enum class Kind { kPresent, kStarted, kBytes, kFailed, kInstalled };
-  Kind kind;
-  std::string file;         // its name, without folder
-  std::string text;         // kStarted: the URL; kFailed: why, before the next place is tried
-  std::uint64_t done = 0;   // kBytes: on disk so far
-  std::uint64_t total = 0;  // kBytes: 0 if the server does not say
+  Kind kind;                ///< what happened
+  std::string file;         ///< its name, without folder
+  std::string text;         ///< kStarted: the URL; kFailed: why, before the next place is tried
+  std::uint64_t done = 0;   ///< kBytes: on disk so far
+  std::uint64_t total = 0;  ///< kBytes: 0 if the server does not say
 };
 
+/// How a data set is downloaded.
 struct FetchOptions {
-  std::filesystem::path directory;  // gets torchvision's layout below it
-  std::string mirror;               // base URL instead of the official places
-  std::function<void(const FetchEvent&)> progress = [](const FetchEvent&) {};
+  std::filesystem::path directory;  ///< gets torchvision's layout below it
+  std::string mirror;               ///< base URL instead of the official places
+  std::function<void(const FetchEvent&)> progress = [](const FetchEvent&) {};  ///< called for each event
 };
 /// Downloads a data set. An interrupted download leaves FILE.part and goes on from there the next time; a file is put
 /// in its place only when its checksum is right. Files that are there already and good are left alone.

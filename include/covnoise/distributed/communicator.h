@@ -28,6 +28,7 @@ class LostRank : public Error {
   int rank_;
 };
 
+/// How ranks talk to each other.
 struct CommunicatorOptions {
   at::Device device = at::kCPU;                ///< of the tensors: Gloo on a CPU, NCCL on a GPU
   std::chrono::milliseconds timeout{600'000};  ///< for connecting at the start, and for one collective operation

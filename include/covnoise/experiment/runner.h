@@ -16,15 +16,17 @@ struct RunSpec {
   Config config;     ///< resolved
 };
 
+/// What became of a run.
 struct RunResult {
   RunSpec spec;
   std::optional<RunSummary> summary;  ///< of its last epoch, once it has ended (or diverged)
   std::string failure;                ///< one line: why it ended without a summary
 };
 
+/// Where and how runs are trained.
 struct RunnerOptions {
   std::filesystem::path out;      ///< runs/NAME, logs/NAME.toml and logs/NAME.log below it
-  std::filesystem::path program;  ///< covnoise itself, to be started for each run
+  std::filesystem::path program;  ///< covnoise, started once per run
   std::string data_dir;
   std::int64_t jobs = 0;                                ///< parallel runs; 0: as many as suit the device
   std::function<int()> stop_signal = [] { return 0; };  ///< polled; if not 0, the runs are ended with this signal

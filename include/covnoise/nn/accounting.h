@@ -22,7 +22,7 @@ enum class Squares {
 
 /// What to collect in the next backward pass.
 struct LayerRequest {
-  Squares squares = Squares::kNone;
+  Squares squares = Squares::kNone;  ///< which squares to add up
   bool kronecker = false;  ///< of each linear and convolution layer the factor G, and a draw from the factor A
   bool gram = false;       ///< Gram matrix and fourth powers of the per-example gradients
   std::int64_t group = 0;  ///< examples per group, for kGhost
@@ -33,7 +33,7 @@ struct LayerRequest {
 /// What one layer adds to in its backward. Shared by the layer, the autograd graph and whoever asked; tensors that were
 /// not asked for are undefined. All are sums over examples and add up over micro-batches.
 struct LayerRecord : torch::CustomClassHolder {
-  LayerRequest request;
+  LayerRequest request;       ///< what the next backward pass adds
   at::Tensor weight_squares;  ///< shape of the weight
   at::Tensor bias_squares;    ///< shape of the bias
   at::Tensor output_factor;   ///< G, sum_i sum_t Dz Dz^T  [I, I]

@@ -6,21 +6,22 @@
 namespace covnoise {
 
 /// Batch normalisation whose statistics, in training mode, are those of ghost batches: each `ghost_batch` consecutive
-/// examples of the batch, or the whole batch where it is 0. Equals sending the ghost batches through one after another
-/// (ops/ghost_batch_norm.h). In evaluation mode the running statistics, as usual. Its parameters have no Kronecker
-/// factors. Not twice differentiable in training mode.
+/// examples of the batch, or the whole batch if it is 0. Equals sending the ghost batches through one after another
+/// (ops/ghost_batch_norm.h). In evaluation mode it uses the running statistics, as usual. Its parameters have no
+/// Kronecker factors. Not twice differentiable in training mode.
 class GhostBatchNorm2dImpl : public torch::nn::Module, public AccountedLayer {
  public:
   GhostBatchNorm2dImpl(const torch::nn::BatchNormOptions& options, std::int64_t ghost_batch);
 
   at::Tensor forward(const at::Tensor& x);
-  /// relu(forward(x) + residual), the residual of x's sizes or undefined: in training mode one operator.
+  /// relu(forward(x) + residual), fused in training mode; the residual has the sizes of x or is undefined.
   at::Tensor forward_relu(const at::Tensor& x, const at::Tensor& residual = {});
   at::Tensor weight_parameter() const override { return weight; }
   at::Tensor bias_parameter() const override { return bias; }
   bool has_kronecker_factors() const override { return false; }
 
-  /// From now on y = x + bias: scale and statistics have moved into the convolution before (analysis/hessian.h).
+  /// From now on y = x + bias: scale and statistics have been folded into the preceding convolution
+  /// (analysis/hessian.h).
   void become_shift();
 
   std::int64_t ghost_batch() const { return ghost_batch_; }
@@ -29,7 +30,7 @@ class GhostBatchNorm2dImpl : public torch::nn::Module, public AccountedLayer {
   double eps() const { return eps_; }
 
   at::Tensor weight, bias;               ///< scale and shift [C]
-  at::Tensor running_mean, running_var;  ///< [C]
+  at::Tensor running_mean, running_var;  ///< statistics for evaluation [C]
 
  private:
   at::Tensor outside_training(const at::Tensor& x) const;
@@ -40,14 +41,14 @@ class GhostBatchNorm2dImpl : public torch::nn::Module, public AccountedLayer {
 };
 TORCH_MODULE(GhostBatchNorm2d);
 
-/// Statistics over the whole batch: torch::nn::BatchNorm2d that can account for each example.
+/// torch::nn::BatchNorm2d that can record per-example statistics.
 class BatchNorm2dImpl : public GhostBatchNorm2dImpl {
  public:
   explicit BatchNorm2dImpl(const torch::nn::BatchNormOptions& options) : GhostBatchNorm2dImpl(options, 0) {}
 };
 TORCH_MODULE(BatchNorm2d);
 
-/// Sets the ghost batch of every normalisation layer in `module`: when the batch size changes during training.
+/// Sets the ghost batch of every normalisation layer in `module`, for a change of the batch size during training.
 void set_ghost_batch(torch::nn::Module& module, std::int64_t ghost_batch);
 
 }  // namespace covnoise

@@ -12,11 +12,12 @@ namespace covnoise {
 /// Every parameter starts at a multiple of 16 elements (64 bytes in float32); the gaps stay zero.
 class FlatParameters {
  public:
+  /// One parameter in the buffer.
   struct Entry {
-    std::string name;     ///< as PyTorch names it: layer1.0.conv1.weight
-    std::int64_t offset;  ///< first element in the buffer
-    std::vector<std::int64_t> sizes;
-    std::int64_t numel;
+    std::string name;                 ///< as PyTorch names it: layer1.0.conv1.weight
+    std::int64_t offset;              ///< first element in the buffer
+    std::vector<std::int64_t> sizes;  ///< its shape
+    std::int64_t numel;               ///< its number of elements
   };
 
   /// Moves the parameters of `module` (their values are kept) into a new buffer.

@@ -10,21 +10,22 @@
 
 namespace covnoise {
 
-/// Tells, while a backward pass is still running, which parameters it is through with: their gradients are in place,
-/// and so is what their layers accounted for, because a layer's backward comes before its gradients are added up.
-/// Passes that give gradients away instead of adding them up (autograd::grad) tell nothing.
+/// Reports, while a backward pass is still running, which parameters are finished: their gradients are in place, and so
+/// are their layers' statistics, because a layer's backward precedes the accumulation of its gradients. Passes that
+/// return gradients instead of accumulating them (autograd::grad) report nothing.
 class GradientReadyHooks {
  public:
-  /// `done` gets a parameter's number in the order of named_parameters(), on the thread of the backward pass, out of
-  /// which its exceptions come. On a GPU gradients are added up, and `done` called, in the stream in which the watch is
-  /// made: it has to be that of the passes.
+  /// `done` gets the index of a parameter in named_parameters(). It is called on the thread of the backward pass, which
+  /// passes its exceptions on. On a GPU gradients are accumulated, and `done` is called, in the stream that is current
+  /// when the hooks are made: it must be the stream of the passes.
   GradientReadyHooks(const torch::nn::Module& module, const std::function<void(std::size_t parameter)>& done);
   ~GradientReadyHooks();
   GradientReadyHooks(const GradientReadyHooks&) = delete;
   GradientReadyHooks& operator=(const GradientReadyHooks&) = delete;
 
  private:
-  /// What adds up a parameter's gradient, and our hook behind it. A parameter alone does not keep it alive.
+  /// The node that accumulates a parameter's gradient, which the parameter alone does not keep alive, and our hook on
+  /// it.
   std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, std::uintptr_t>> hooks_;
 };
 

@@ -5,7 +5,7 @@
 
 namespace covnoise {
 
-/// torch::nn::Linear that can account for each example: y = x weight^T + bias, x [M, in], weight [out, in].
+/// torch::nn::Linear that can record per-example statistics: y = x weight^T + bias, x [M, in].
 class LinearImpl : public torch::nn::Module, public AccountedLayer {
  public:
   LinearImpl(std::int64_t in, std::int64_t out) : LinearImpl(torch::nn::LinearOptions(in, out)) {}
@@ -15,7 +15,7 @@ class LinearImpl : public torch::nn::Module, public AccountedLayer {
   at::Tensor weight_parameter() const override { return weight; }
   at::Tensor bias_parameter() const override { return bias; }
 
-  at::Tensor weight, bias;
+  at::Tensor weight, bias;  ///< [out, in], [out]
 };
 TORCH_MODULE(Linear);
 

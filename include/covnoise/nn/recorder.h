@@ -8,14 +8,15 @@
 
 namespace covnoise {
 
-/// Asks the accounted layers of a network for statistics, and holds what their backward passes add up.
+/// Requests statistics from the accounted layers of a network and holds what their backward passes add up.
 class Recorder {
  public:
+  /// An accounted layer of the network.
   struct Layer {
-    std::size_t weight;      ///< index into FlatParameters::entries()
-    std::int64_t bias = -1;  ///< the same, or -1
-    bool kronecker;          ///< whether the layer has Kronecker factors
-    c10::intrusive_ptr<LayerRecord> record;
+    std::size_t weight;                      ///< index into FlatParameters::entries()
+    std::int64_t bias = -1;                  ///< the same, or -1
+    bool kronecker;                          ///< whether the layer has Kronecker factors
+    c10::intrusive_ptr<LayerRecord> record;  ///< what it adds to
   };
 
   /// Gives every accounted layer of `module` a record.

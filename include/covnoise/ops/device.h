@@ -8,18 +8,19 @@
 
 namespace covnoise {
 
-/// `cpu`, `cuda` or `cuda:1` as a device; an Error where the name is none, where this build has no CUDA kernels, or
-/// where there is no such GPU.
+/// The device named `cpu`, `cuda` or `cuda:1`; an Error for any other name, for a build without CUDA kernels, and for a
+/// GPU that does not exist.
 at::Device device_of(const std::string& name);
 
-/// What a GPU's library products may do.
+/// How the libraries on a GPU (cuBLAS, cuDNN) compute.
 struct GpuArithmetic {
   bool tf32 = false;           ///< round the factors of float32 products to tf32
-  bool deterministic = false;  ///< the same bits in every run, by algorithms that may be slower
+  bool deterministic = false;  ///< the same bits in every run, with algorithms that may be slower
 };
+/// Sets it for the whole process.
 void set_gpu_arithmetic(const GpuArithmetic& arithmetic);
 
-/// While it lives, this thread's work on a GPU goes to a stream of its own. Nothing on a CPU.
+/// Sends this thread's work on a GPU to a stream of its own during its lifetime. Does nothing on a CPU.
 class DeviceStream {
  public:
   explicit DeviceStream(at::Device device);
@@ -32,8 +33,8 @@ class DeviceStream {
   std::unique_ptr<State> state_;
 };
 
-/// Work that a GPU may do beside what this thread asks for until the end of the object's life; on a CPU it is done at
-/// once. The two must not write what the other one reads. Also within CudaGraphSequence.
+/// Runs `work` on a second stream of the GPU, concurrently with what this thread launches during the lifetime of the
+/// object; on a CPU it runs at once. Neither may write what the other reads. Can be captured in a CudaGraphSequence.
 class SideStream {
  public:
   SideStream(at::Device device, const std::function<void()>& work);
@@ -46,16 +47,17 @@ class SideStream {
   std::unique_ptr<State> state_;
 };
 
-/// Work on a GPU, recorded without being done, then done as often as `replay` is called: one launch instead of
-/// hundreds. The work must have run before (libraries choose their algorithms then), in a DeviceStream, waits for
-/// nothing, and reads and writes tensors that stay where they are. Recordings may share temporary memory if nothing in
-/// it has to survive a replay of another.
+/// Work on a GPU as CUDA graphs: captured once, run by each `replay` with one launch instead of hundreds. The work must
+/// have run before (libraries choose their algorithms then), in a DeviceStream, must not synchronize, and must read and
+/// write tensors that stay in place. Sequences may share temporary memory if nothing in it has to survive a replay of
+/// another.
 class CudaGraphSequence {
  public:
-  /// How the work, also from a thread of its backward passes, says what is not to be recorded, but called at this place
-  /// in every replay: one more launch each.
+  /// With this the work, also from a thread of its backward passes, inserts a call that is not captured: the host makes
+  /// it at this point of every replay. Costs another launch each.
   using AddHostCallback = std::function<void(std::function<void()> call)>;
 
+  /// Captures the work, which does not run.
   explicit CudaGraphSequence(const std::function<void(const AddHostCallback& add_host_callback)>& work,
                              const CudaGraphSequence* shares_memory_with = nullptr);
   ~CudaGraphSequence();
@@ -66,10 +68,10 @@ class CudaGraphSequence {
   std::unique_ptr<State> state_;
 };
 
-/// Waits until the work of this thread's stream is done.
+/// Waits until this thread's stream has finished its work.
 void synchronize(at::Device device);
 
-/// Most bytes that tensors have held at a time on a GPU since the last reset; 0 on a CPU.
+/// Peak of the bytes held by tensors on a GPU since the last reset; 0 on a CPU.
 std::int64_t peak_device_bytes(at::Device device);
 void reset_peak_device_bytes(at::Device device);
 

@@ -6,21 +6,21 @@
 
 namespace covnoise {
 
-/// What kind of normalisation: the examples that share statistics, and what follows.
+/// Options of ghost batch normalisation.
 struct GhostNorm {
-  std::int64_t ghost_batch = 0;
-  double momentum = 0.1, eps = 1e-5;
-  bool relu = false;
+  std::int64_t ghost_batch = 0;       ///< consecutive examples that share statistics
+  double momentum = 0.1, eps = 1e-5;  ///< as in torch.nn.BatchNorm2d
+  bool relu = false;                  ///< whether a ReLU follows
 };
 
 /// Batch normalisation in training mode with statistics over ghost batches: `x` [M, C, H, W] is G = M / ghost_batch
 /// consecutive ghost batches, and the result equals sending them through batch normalisation one after another,
 ///
-///     y = weight (x - mean_g) / sqrt(var_g + eps) + bias (+ residual), then max(0, y) where there is a ReLU,
+///     y = weight (x - mean_g) / sqrt(var_g + eps) + bias (+ residual), then max(0, y) with `relu`,
 ///
 /// with `running_mean` and `running_var` [C] updated in place G times by `momentum` (with the unbiased variance, as
 /// PyTorch does). `residual`, of x's sizes, may be undefined. Returns y and the statistics, [0] the mean [G, C], [1]
-/// 1 / sqrt(var + eps) [G, C], then whatever the device's backward wants. Float or double; on a GPU bfloat16 as well,
+/// 1 / sqrt(var + eps) [G, C], then whatever the device's backward needs. Float or double; on a GPU bfloat16 as well,
 /// with float32 parameters and statistics. The result does not depend on the number of threads.
 /// torch.ops.covnoise.ghost_batch_norm; not differentiable by itself.
 std::tuple<at::Tensor, at::Tensor> ghost_batch_norm(const at::Tensor& x, const at::Tensor& weight,
@@ -28,20 +28,20 @@ std::tuple<at::Tensor, at::Tensor> ghost_batch_norm(const at::Tensor& x, const a
                                                     at::Tensor running_var, const GhostNorm& norm,
                                                     const at::Tensor& residual = {});
 
-/// Where the backward adds squares, [C] each: with c_i the contribution of example i to the gradient of weight or bias,
-/// sum_j (sum of c_i over the j-th group)^2, a group being `examples_per_group` consecutive examples. On a GPU 1 or the
-/// ghost batch.
+/// Buffers [C] to which the backward adds squares: sum_j (sum of c_i over group j)^2, with c_i the contribution of
+/// example i to the gradient of weight or bias.
 struct GhostNormSquares {
-  at::Tensor weight, bias;  ///< undefined: not wanted
-  std::int64_t examples_per_group = 1;
+  at::Tensor weight, bias;              ///< undefined: not needed
+  std::int64_t examples_per_group = 1;  ///< consecutive examples; on a GPU 1 or the ghost batch
 };
 
+/// Gradients of the inputs and parameters of ghost_batch_norm.
 struct GhostNormGradients {
-  at::Tensor dx, dresidual;  ///< dresidual undefined where there was none
-  at::Tensor dweight, dbias;
+  at::Tensor dx, dresidual;   ///< dresidual is undefined without a residual
+  at::Tensor dweight, dbias;  ///< [C] each
 };
 
-/// The backward of the above. `y` is the output; needed with a ReLU.
+/// Backward of ghost_batch_norm. `y` is its output, needed with `relu`.
 GhostNormGradients ghost_batch_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& y,
                                              const at::Tensor& weight, const at::Tensor& statistics,
                                              const GhostNorm& norm, bool residual, const GhostNormSquares& squares);

@@ -5,8 +5,8 @@
 
 namespace covnoise {
 
-/// The ghost estimator's last step, in place, in one pass. With S_j the summed gradient of group j of `groups` groups
-/// of `size` examples, S their sum and `mean` = S / (groups size), sums of squares sum_j S_j^2 become
+/// Last step of the ghost estimator, in place, in one pass over memory. With S_j the summed gradient of group j of
+/// `groups` groups of `size` examples, S their sum and `mean` = S / (groups size), sums of squares sum_j S_j^2 become
 ///
 ///   size / (groups - 1) sum_j (S_j / size - mean)^2 = (sum_j S_j^2 - groups size^2 mean^2) / (size (groups - 1)),
 ///

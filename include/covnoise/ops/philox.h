@@ -11,8 +11,8 @@
 
 namespace covnoise {
 
-/// What a random stream is for. Streams of different purposes never share a counter. Values are part of the results:
-/// do not renumber.
+/// What a random stream is for. Streams of different purposes never share a counter. The values decide the results: do
+/// not renumber them.
 enum class Purpose : std::uint32_t {
   kInitialization = 1,
   kOrder = 2,
@@ -25,20 +25,21 @@ enum class Purpose : std::uint32_t {
   kInputs = 9,
 };
 
-/// The purpose of the nth of many streams alike, `purpose` itself for n = 0: purposes are small numbers, and n stands
-/// above them in the same word of the counter.
+/// The nth of many streams for the same purpose; `purpose` itself for n = 0. Purposes are small numbers, and n is above
+/// them in the same word of the counter.
 constexpr Purpose nth(Purpose purpose, std::uint32_t n) {
   return static_cast<Purpose>(static_cast<std::uint32_t>(purpose) + (n << 8));
 }
 
-constexpr int kWordsOfBlock = 4;  ///< of a stream; each gives one number
+constexpr int kWordsOfBlock = 4;  ///< words per block of a stream; each gives one number
 
+/// A counter, or the block of random words that it gives.
 struct Philox4 {
-  std::uint32_t x[kWordsOfBlock];
+  std::uint32_t x[kWordsOfBlock];  ///< words, the least significant first
 };
 
 /// Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): ten rounds of a keyed bijection
-/// of a 128-bit counter. A pure function: no state, so any thread can compute any number of any stream.
+/// of a 128-bit counter. A pure function without state, so any thread can compute any number of any stream.
 COVNOISE_HOST_DEVICE inline Philox4 philox(Philox4 counter, std::uint32_t key0, std::uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * counter.x[0];
@@ -57,8 +58,9 @@ COVNOISE_HOST_DEVICE inline float uniform_open(std::uint32_t bits) {
   return (static_cast<float>(bits >> 9) + 0.5f) * (1.0f / 8388608.0f);
 }
 
+/// Two independent standard normals.
 struct NormalPair {
-  float first, second;
+  float first, second;  ///< r cos and r sin
 };
 
 /// Box-Muller: two independent standard normals from two words, r cos(2 pi u) and r sin(2 pi u), r = sqrt(-2 ln v).
@@ -91,13 +93,12 @@ COVNOISE_HOST_DEVICE inline NormalPair normal_pair(std::uint32_t radius_bits, st
   return {sign * x, sign * y};
 }
 
-/// One stream of random numbers: a pure function of (seed, purpose, step, index). `step` is whatever counts for the
-/// purpose: the training step for noise, the epoch for order and augmentation.
+/// One stream of random numbers: a pure function of (seed, purpose, step, index).
 struct RandomStream {
-  std::uint64_t seed = 0;
-  Purpose purpose = Purpose::kNoise;
-  std::uint32_t step = 0;
-  std::uint64_t first = 0;  ///< block where it begins: a part of a buffer draws what the whole would have there
+  std::uint64_t seed = 0;             ///< of the training
+  Purpose purpose = Purpose::kNoise;  ///< what the numbers are for
+  std::uint32_t step = 0;             ///< training step of the noise, epoch of order and augmentation, ...
+  std::uint64_t first = 0;            ///< first block: a slice of a buffer draws what the whole would have there
 
   /// Four independent words for block `index`.
   COVNOISE_HOST_DEVICE Philox4 words(std::uint64_t index) const {

@@ -6,7 +6,7 @@
 namespace covnoise {
 
 /// Fills `out` (contiguous, double, float or bfloat16, any shape) with standard normals: element i is normal i of the
-/// stream, whatever the number of threads. Box-Muller on pairs of the stream's words.
+/// stream for any number of threads (Box-Muller on pairs of the stream's words).
 void fill_normal(const at::Tensor& out, const RandomStream& stream);
 
 /// Fills `out` (float or double) with independent normals of these variances (same size and type): sqrt(variance i)

@@ -5,29 +5,29 @@
 
 namespace covnoise {
 
-/// The noise of a step: given, or what it is drawn from, so that it need not lie in memory.
+/// The noise of a step: the values, or the variance from which the update draws it without storing it.
 struct StepNoise {
   at::Tensor values;    ///< the noise itself; or
-  at::Tensor variance;  ///< scale sqrt(variance) xi, xi the normals of `stream`
-  double scale = 1;     ///< of noise by its variance
-  RandomStream stream;
+  at::Tensor variance;  ///< noise = scale sqrt(variance) xi
+  double scale = 1;     ///< of noise given by its variance
+  RandomStream stream;  ///< of xi
 
   bool defined() const { return values.defined() || variance.defined(); }
-  at::Tensor tensor() const;  ///< the noise itself, in any case; undefined where there is none
+  at::Tensor tensor() const;  ///< the values, drawn if necessary; undefined without noise
 };
 
 /// One step of stochastic gradient descent for all parameters in one pass over memory, by element:
 ///
 ///   d = clip g (+ n) + w theta,   b <- mu b + d,   theta <- theta - a (u (+ n)),   u = b, or d + mu b for Nesterov
 ///
-/// with the noise n in one of the two places.
+/// with the noise n in the gradient or in the update.
 struct SgdUpdate {
-  double lr = 0;            ///< a
-  double momentum = 0;      ///< mu; at 0 the buffer is not touched
-  double weight_decay = 0;  ///< w
-  at::Tensor clip;          ///< one number, on the device of the parameters; undefined: 1
-  bool nesterov = false;
-  bool noise_in_gradient = false;  ///< else in the update
+  double lr = 0;                   ///< a
+  double momentum = 0;             ///< mu; at 0 the buffer is not touched
+  double weight_decay = 0;         ///< w
+  at::Tensor clip;                 ///< one number, on the device of the parameters; undefined: 1
+  bool nesterov = false;           ///< u = d + mu b
+  bool noise_in_gradient = false;  ///< otherwise in the update
 };
 
 /// `values`, `gradient`, `momentum` and the noise: contiguous, of one device, type (float or double; on a GPU float)

@@ -11,6 +11,7 @@ namespace covnoise::plot {
 
 enum class Scale { kLinear, kLog };
 
+/// One axis of a panel.
 struct Axis {
   std::string label = {};                    ///< with its unit, if any, in brackets
   Scale scale = Scale::kLinear;              ///< a logarithmic axis omits values that are not positive
@@ -117,6 +118,7 @@ struct Panel {
   bool equal_scales = false;  ///< one unit has the same length on both axes
 };
 
+/// Panels under a title.
 struct Figure {
   std::string title, subtitle;  ///< the subtitle is wrapped to the figure's width
   std::vector<Panel> panels;    ///< row by row

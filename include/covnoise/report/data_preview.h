@@ -7,6 +7,7 @@
 
 namespace covnoise {
 
+/// Which images a preview shows.
 struct PreviewOptions {
   std::string split = "train";     ///< or "test"
   std::int64_t most_classes = 20;  ///< rows of the sheet

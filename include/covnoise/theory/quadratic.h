@@ -87,6 +87,7 @@ double stationary_loss(const Quadratic& quadratic, const at::Tensor& factor, dou
 /// 1), which is Tr(C C^T) / (2 lambda_min) except for the directions of smallest curvature.
 double asymptotic_constant(const Quadratic& quadratic, const at::Tensor& factor);
 
+/// Trajectories of a simulation.
 struct SimulationOptions {
   std::int64_t trajectories = 4096;
   std::uint64_t seed = 1;

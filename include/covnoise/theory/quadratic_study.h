@@ -9,6 +9,7 @@
 
 namespace covnoise::theory {
 
+/// The quadratic, its steps and its simulation.
 struct QuadraticOptions {
   std::string matrix;           ///< file with A; empty: from the spectrum
   std::string spectrum;         ///< "3,1,0.5" or "log:min:max"; empty: log:(1/condition):1
@@ -50,6 +51,7 @@ struct FullOverDiagonal {
 struct PlaneStudy {
   Quadratic quadratic;
   at::Tensor theta_0;
+  /// A trajectory with one kind of noise.
   struct Run {
     std::string name;
     at::Tensor path;            ///< [steps + 1, 2], one trajectory
@@ -60,6 +62,7 @@ struct PlaneStudy {
   std::vector<Run> runs;  ///< full, diagonal
 };
 
+/// Everything that the study of the quadratic computed.
 struct QuadraticStudy {
   QuadraticOptions options;
   Quadratic quadratic;

@@ -30,6 +30,7 @@ struct Cloud {
   at::Tensor covariance;  ///< [d, d]
 };
 
+/// The regression problem and its noise.
 struct RegressionOptions {
   std::int64_t examples = 1000;
   std::int64_t small_batch = 32;  ///< M_S; the large batch is the whole data set

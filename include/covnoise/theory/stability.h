@@ -12,11 +12,13 @@
 /// have leading batch dimensions [..., d, d].
 namespace covnoise::theory {
 
+/// N(mean, covariance).
 struct Gaussian {
   at::Tensor mean;        ///< [..., d]
   at::Tensor covariance;  ///< [..., d, d]
 };
 
+/// The process of one data set.
 class OrnsteinUhlenbeck {
  public:
   /// A symmetric positive definite; `noise` is C C^T.
@@ -58,6 +60,7 @@ at::Tensor swapped_second_moments(const at::Tensor& X, const at::Tensor& replace
 at::Tensor stability_noise(const std::string& name, const at::Tensor& A);
 const std::vector<std::string>& stability_noise_names();
 
+/// How the process is simulated.
 struct ProcessOptions {
   double alpha = 0.1;
   double dt = 0.02;  ///< of the Euler-Maruyama steps; dt = alpha is the algorithm itself

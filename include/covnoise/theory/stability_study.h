@@ -7,6 +7,7 @@
 
 namespace covnoise::theory {
 
+/// The quadratics, times and scales of the study.
 struct StabilityOptions {
   std::string data;             ///< file with X, one example per row; empty: Gaussian examples
   std::int64_t examples = 100;  ///< N of Gaussian examples
@@ -38,6 +39,7 @@ struct ScaledCurve {
   std::vector<double> worst;
 };
 
+/// Everything that the study of stability computed.
 struct StabilityStudy {
   StabilityOptions options;
   at::Tensor A;        ///< of the data set

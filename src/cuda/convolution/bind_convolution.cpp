@@ -31,12 +31,12 @@ Convolution shape_of(const at::Tensor& x, at::IntArrayRef weight, const Geometry
   return c;
 }
 
-/// From 64 channels on the library's tensor-core kernels beat ours (docs/performance.md).
+/// From 64 channels on cuDNN's tensor-core kernels are faster than ours (docs/performance.md).
 bool narrower_than_library(int channels, int outputs, bool input_gradient) {
   return input_gradient ? channels < 64 : outputs < 64;
 }
 
-/// The narrow kernel's call where it has one that is faster than the library's; else `supported` is false.
+/// The call of the narrow kernel where it is faster than cuDNN; otherwise `supported` is false.
 struct Narrow {
   NarrowConvolution call;
   bool supported = false;
@@ -68,7 +68,7 @@ void run(NarrowConvolution& call, const at::Tensor& input, const at::Tensor& wei
   narrow_conv(call, current_stream());
 }
 
-/// The weight as the library wants it beside x.
+/// The weight in the type and layout that cuDNN needs with x.
 at::Tensor library_weight(const at::Tensor& weight, const at::Tensor& x) {
   return weight.to(x.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
 }
@@ -112,7 +112,7 @@ WeightGradient weight_gradient_call(const at::Tensor& x, const at::Tensor& dz, c
   return call;
 }
 
-/// Gradient of these sizes in float32; squares are added where they are wanted.
+/// Gradient of these sizes in float32; adds to `squares` if it is defined.
 at::Tensor weight_gradient_by_kernel(WeightGradient call, const at::Tensor& x, at::IntArrayRef weight_sizes,
                                      float* squares) {
   auto gradient = at::empty(weight_sizes, x.options().dtype(at::kFloat).memory_format(at::MemoryFormat::Contiguous));
@@ -168,9 +168,9 @@ at::Tensor linear_gradient(const at::Tensor& a, const at::Tensor& dz) {
   return at::mm(dz.t(), a, at::kFloat);
 }
 
-constexpr std::int64_t kGroupBytes = 16 << 20;  // of gradients by group at a time
+constexpr std::int64_t kGroupBytes = 16 << 20;  // of gradients per group at once
 
-/// Gradients of each group by the library's products, some groups at a time, then their squares.
+/// Gradients of each group by cuBLAS, some groups at a time, then their squares.
 at::Tensor linear_group_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares, std::int64_t group) {
   const std::int64_t inputs = a.size(1), outputs = dz.size(1), groups = a.size(0) / group;
   auto gradient = at::empty({outputs, inputs}, squares.options());
@@ -194,8 +194,8 @@ at::Tensor linear_group_squares(const at::Tensor& a, const at::Tensor& dz, at::T
   return gradient;
 }
 
-/// By example: products of all examples and of their squares. By group: the kernel for wide layers where it takes the
-/// layer, which squares in registers, else the library's products.
+/// Per example: products of all examples and of their squares. Per group: the kernel for wide layers, which squares in
+/// registers, if it supports the layer; otherwise cuBLAS.
 at::Tensor linear_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares,
                           std::int64_t examples_per_group) {
   const c10::cuda::CUDAGuard guard(a.device());
@@ -222,7 +222,7 @@ at::Tensor bias_squares(const at::Tensor& dz_any, at::Tensor& squares, std::int6
               " examples are not a whole number of groups of ", examples_per_group);
   const std::int64_t examples = dz_any.size(0), outputs = dz_any.size(1);
   if (spatial && dz_any.dim() == 4) squares.add_(dz_any.to(squares.scalar_type()).square().sum({0, 2, 3}));
-  // The library is good at sums over positions; what is left is one number an example and output.
+  // ATen sums over positions quickly; what is left is one number per example and output.
   const auto dz = dz_any.dim() == 4 ? dz_any.sum({2, 3}, false, squares.scalar_type()) : dz_any.contiguous();
   if (spatial && dz_any.dim() == 4) return dz.sum(0);
   if (dz.scalar_type() == at::kDouble) {

@@ -12,7 +12,7 @@ namespace covnoise::cuda {
 ///     forward          y[n, i, j, o]  = sum over c, kh, kw of x[n, s i + kh - 1, s j + kw - 1, c] w[o, c, kh, kw]
 ///     input gradient   dx[n, i, j, c] = the sum of dz[n, i', j', o] w[o, c, kh, kw] over all that (i, j) went into
 ///
-/// The input patch is staged once and used for all nine offsets.
+/// The input patch is staged once for all nine offsets.
 struct NarrowConvolution {
   Scalar scalar = Scalar::kBFloat16;
   int examples = 0, height = 0, width = 0;  ///< of x
@@ -30,7 +30,7 @@ struct NarrowConvolution {
 bool narrow_conv_supports(const NarrowConvolution& call);
 void narrow_conv(const NarrowConvolution& call, cudaStream_t stream);
 
-/// Brings the weights [O, C, 3, 3] of a convolution, float32, into the order that narrow_conv loads.
+/// Packs the weights [O, C, 3, 3] of a convolution, float32, in the order that narrow_conv loads.
 void pack_weights(const NarrowConvolution& call, const float* weight, void* packed, cudaStream_t stream);
 std::size_t packed_weight_bytes(const NarrowConvolution& call);
 

@@ -13,16 +13,16 @@ struct Work {
   void* output;
   int examples, in_height, in_width, channels;  ///< the input of this operation
   int out_height, out_width;                    ///< its output
-  int grid_height, grid_width, stride;          ///< positions: the output's, or with two outputs a side the input's
+  int grid_height, grid_width, stride;          ///< positions: the output's, or the input's with two outputs per side
   int chunk_examples, chunk_rows, bands;
   int rows, columns, stage_bytes;  ///< of the stage
   int halo;                        ///< rows and columns before the first: 1, or 0
-  bool engine;                     ///< whether the copy engine fills the stages
+  bool engine;                     ///< whether TMA fills the stages
   CUtensorMap map;
 };
 
-/// Column n of a warp's products is output channel 2 N q + 2 j + b, with n = 8 j + 2 q + b, N products: so that lane
-/// q's values lie together.
+/// Column n of a warp's products is output channel 2 N q + 2 j + b, with n = 8 j + 2 q + b, N products, so
+/// that the values of lane q are contiguous.
 template <int kN>
 __host__ __device__ constexpr int channel_of_column(int n) {
   return n / (8 * kN) * (8 * kN) + n % 8 / 2 * (2 * kN) + n % (8 * kN) / 8 * 2 + n % 2;
@@ -36,7 +36,7 @@ struct Narrow {
   static constexpr int kRow = kC * sizeof(T);                   // bytes of a staged position
   static constexpr int kPlanes = kRow / 16, kDeep = kRow / 32;  // steps of a product
   static constexpr int kWeightBytes = 9 * kRow * kO, kStagesAt = (kWeightBytes + 1023) / 1024 * 1024;
-  static constexpr bool kRounded = sizeof(T) == 4;  // floats, rounded to tf32 where they are loaded
+  static constexpr bool kRounded = sizeof(T) == 4;  // floats, rounded to tf32 when they are loaded
 
   const Work& w;
   std::uint32_t weights, stages;
@@ -68,7 +68,7 @@ struct Narrow {
       copy_async<16>(weights + i * 16, static_cast<const char*>(w.weights) + i * 16);
   }
 
-  /// One product step: 32 bytes of inputs of one tap. Loaded one step ahead of their use.
+  /// One product step: 32 bytes of inputs of one tap, loaded one step ahead of their use.
   struct Fragments {
     std::uint32_t a[kM][4], b[kN / 2][4];
   };
@@ -126,7 +126,7 @@ struct Narrow {
     return exists && x < w.out_width ? (e * w.out_height + y) * w.out_width + x : -1;
   }
 
-  /// A lane's outputs of one pixel, which lie together.
+  /// A lane's outputs of one pixel, which are contiguous.
   struct alignas(kN == 2 && !kRounded ? 8 : 16) Outputs {
     T values[2 * kN];
   };

@@ -5,7 +5,7 @@ namespace {
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
-/// The driver's function, found at run time: the program links to the runtime alone.
+/// The driver's function, found at run time, because the program links only the CUDA runtime.
 Encode encode() {
   static const Encode function = [] {
     void* found = nullptr;

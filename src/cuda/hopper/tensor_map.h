@@ -5,7 +5,7 @@
 
 namespace covnoise::cuda {
 
-/// How the copy engine finds a patch of a channels-last tensor [N, H, W, C] whose pixels are multiples of 16 bytes:
+/// Describes to TMA a patch of a channels-last tensor [N, H, W, C] whose pixels are multiples of 16 bytes:
 /// boxes of `examples` x `rows` x `columns` positions of `channels` channels (32, 64 or 128 bytes), dense in shared
 /// memory, swizzled as staging.cuh says, zeros outside the tensor.
 struct Box {

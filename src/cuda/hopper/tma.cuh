@@ -3,7 +3,8 @@
 
 #include <cuda.h>
 
-// The copy engine: one thread asks for a whole box of a tensor, a barrier in shared memory counts its bytes.
+// The tensor memory accelerator (TMA): one thread issues the copy of a whole box of a tensor, and a barrier in shared
+// memory counts its bytes.
 namespace covnoise::cuda {
 
 __device__ inline void init_barrier(std::uint32_t barrier, int arrivals = 1) {
@@ -12,7 +13,7 @@ __device__ inline void init_barrier(std::uint32_t barrier, int arrivals = 1) {
 __device__ inline void arrive(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-/// After init_barrier, and after ordinary writes to memory that the copy engine writes next.
+/// Call it after init_barrier, and after ordinary writes to memory that TMA writes next.
 __device__ inline void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 __device__ inline void expect_bytes(std::uint32_t barrier, std::uint32_t bytes) {

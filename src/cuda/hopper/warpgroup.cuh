@@ -7,14 +7,14 @@
 namespace covnoise::cuda {
 
 /// Describes an operand in boxes of 64 channels: one row of 128 bytes for each position, swizzled by 128 bytes; the
-/// next 64 channels lie `box_bytes` further. 16 positions, from a multiple of 8 on, are one step of a product.
+/// next 64 channels are `box_bytes` further. 16 positions, from a multiple of 8 on, are one step of a product.
 __device__ inline std::uint64_t describe_operand(std::uint32_t address, std::uint32_t box_bytes) {
   constexpr std::uint64_t kSwizzle128 = 1ull << 62, kEightRows = static_cast<std::uint64_t>(1024 >> 4) << 32;
   return ((address & 0x3ffff) >> 4) | static_cast<std::uint64_t>(box_bytes >> 4) << 16 | kEightRows | kSwizzle128;
 }
 constexpr std::uint64_t kDescribedStep = 2048 >> 4;  ///< to be added to a description for the next 16 positions
 
-/// How many registers each thread of this warpgroup has from here on.
+/// Sets the number of registers of each thread of this warpgroup.
 template <int kNumber, bool kMore>
 __device__ inline void set_registers() {
   if constexpr (kMore)
@@ -23,7 +23,7 @@ __device__ inline void set_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kNumber));
 }
 
-/// Before products whose sums other instructions have touched.
+/// Call it before products whose sums other instructions have modified.
 __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int kPending>

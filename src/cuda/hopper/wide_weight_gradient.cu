@@ -49,13 +49,13 @@ int tiles_of(const Convolution& c, const Work& w) {
   return divide_up(c.outputs, kSide * output_blocks(c)) * w.column_tiles;
 }
 
-/// Shares `groups` groups of `chunks` chunks out for every tile. Blocks either take whole groups and square their sums,
-/// or parts of groups, which the second pass adds up and squares: that keeps all multiprocessors busy where tiles are
-/// few, but every part's sums pass through memory. Times are in those of a chunk.
+/// Divides `groups` groups of `chunks` chunks among blocks, for every tile. Blocks either take whole groups and square
+/// their sums, or parts of groups, which the second pass adds up and squares: that keeps all multiprocessors busy when
+/// there are few tiles, but the sums of every part pass through memory. Times are in units of a chunk's.
 void share_groups(Work& w, int tiles, int groups, int chunks) {
   constexpr int kMostParts = 8;
   const int places = multiprocessors(), others = tiles - w.whole_tiles;
-  constexpr double kStore = 8, kAdd = 0.03;  // a block's store of its sums, and one more read of them by all
+  constexpr double kStore = 8, kAdd = 0.03;  // a block's store of its sums, and another read of them by all
   const auto blocks_time = [&](int parts, int part_chunks) {
     return std::ceil(static_cast<double>(others) * parts / places) * (part_chunks + kStore) + kAdd * others * parts;
   };
@@ -90,7 +90,7 @@ Work plan(const WeightGradient& call) {
   return w;
 }
 
-/// Blocks of the kernel, each with a slot of the workspace.
+/// Blocks of the kernel; each has a slot of the workspace.
 int blocks_of(const Convolution& c, const Work& w) {
   return w.whole_tiles + (tiles_of(c, w) - w.whole_tiles) * w.parts;
 }
@@ -127,7 +127,7 @@ bool fills_blocks(int n) { return n >= kSide && n * 10 >= divide_up(n, kSide) * 
 
 bool WideWeightGradient::takes(const WeightGradient& call) {
   const Convolution& c = call.shape;
-  if (call.stage_bytes > 0) return false;  // a tuning of the other kernel
+  if (call.stage_bytes > 0) return false;  // tunes the other kernel
   if (call.scalar != Scalar::kBFloat16 || call.squares_of == GradientSquares::kSpatial) return false;
   if (c.groups != 1 || c.stride_height * c.stride_width * c.dilation_height * c.dilation_width != 1) return false;
   if (c.channels % 8 != 0 || c.outputs % 8 != 0 || !fills_blocks(c.channels) || !fills_blocks(c.outputs)) return false;

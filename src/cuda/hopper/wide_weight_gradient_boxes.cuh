@@ -2,8 +2,8 @@
 #include "cuda/hopper/tma.cuh"
 #include "cuda/types.h"
 
-// How the operands of wide_weight_gradient_kernel.cuh come to shared memory: work is shared out among blocks, and four
-// warps of each ask the copy engine for one box after another.
+// How the operands of wide_weight_gradient_kernel.cuh get to shared memory: work is divided among blocks, and four
+// warps of each issue the copies of one box after another.
 namespace covnoise::cuda::wide {
 
 constexpr int kSide = 64;  // positions, channels and outputs of a box
@@ -17,9 +17,9 @@ struct Work {
   int padding_height, padding_width;
   int channel_blocks, column_blocks, column_tiles;  // column_blocks = offsets * channel_blocks
   int chunk_examples, chunk_rows, bands;            // bands of chunk_rows rows make an image
-  int units, chunks;                                // a unit: what is not split among blocks, so many chunks
+  int units, chunks;                                // a unit is not split among blocks and has this many chunks
   int whole_tiles, parts;                           // tiles done by one block; blocks for each of the other tiles
-  int group_parts;                                  // > 0: so many parts make a group, which is squared in the end
+  int group_parts;                                  // > 0: this many parts make a group, which is squared at the end
   float *gradient, *squares, *workspace;            // workspace: [slot][sum, square][i][thread]
   CUtensorMap x_map, dz_map;
 
@@ -28,7 +28,7 @@ struct Work {
   }
 };
 
-/// What a block does: a tile of the weight over the units begin to end.
+/// The work of a block: a tile of the weight over the units [begin, end).
 struct Share {
   int tile, part, begin, end;
   __device__ explicit Share(const Work& w) {
@@ -43,7 +43,7 @@ struct Share {
   }
 };
 
-/// kOutputBlocks blocks of 64 outputs and 4 / kOutputBlocks column blocks for each block of threads.
+/// kOutputBlocks blocks of 64 outputs and 4 / kOutputBlocks column blocks per thread block.
 template <int kOutputBlocks>
 struct Layout {
   static constexpr int kColumnBlocks = 4 / kOutputBlocks;
@@ -69,13 +69,13 @@ struct Stages {
       fence_async_proxy();
     }
   }
-  /// This warpgroup has no more use for a stage.
+  /// This warpgroup has finished reading a stage.
   __device__ void release(int index) const {
     if (threadIdx.x % 128 == 0) arrive(empty(index));
   }
 };
 
-/// A place in the ring of stages.
+/// A position in the ring of stages.
 template <int kStages>
 struct Place {
   int index = 0;
@@ -85,7 +85,7 @@ struct Place {
   }
 };
 
-/// One box of every chunk: where it lies beside the chunk's first position.
+/// One box of every chunk: its offset from the chunk's first position.
 struct BoxSource {
   const CUtensorMap* map;
   int channel, column, row;
@@ -100,8 +100,8 @@ struct BoxSource {
   }
 };
 
-/// Asks for the boxes of one chunk after another. What a thread can ask for in a second would limit the kernel: each of
-/// four warps asks for a box or two, in a loop without divisions.
+/// Issues the copies of one chunk after another. The rate at which one thread can issue them would limit the kernel:
+/// each of four warps issues one or two boxes, in a loop without divisions.
 template <int kOutputBlocks>
 __device__ void bring(const Work& w, const Share& share, const Stages<kOutputBlocks>& stages, int warp) {
   using L = Layout<kOutputBlocks>;

@@ -4,10 +4,10 @@
 
 // The kernel of wide_weight_gradient.h. As a product: rows are outputs, columns are input channels, once for each
 // kernel offset; the sum runs over positions. A chunk is 64 positions: a box of dz for 64 outputs, and for a kernel
-// offset and 64 channels the box of x that lies shifted by the offset. The copy engine puts zeros where a box leaves
+// offset and 64 channels the box of x shifted by the offset. TMA puts zeros where a box leaves
 // the image, so images of any size up to 64 columns fit: beside and below them dz is 0.
 //
-// A block has two warpgroups that multiply and one that asks for copies and leaves them its registers. Each of the two
+// A block has two warpgroups that multiply and one that issues copies and cedes its registers to them. Each of the two
 // has 64 outputs and two column blocks, of 64 channels at one kernel offset.
 namespace covnoise::cuda::wide {
 
@@ -45,7 +45,7 @@ __device__ void put(const Sums<kSquares>& sums, const Work& w, const Share& shar
   }
 }
 
-/// Where this warpgroup's operands lie in a stage.
+/// Where this warpgroup's operands are in a stage.
 template <int kOutputBlocks>
 struct Operands {
   std::uint64_t dz, x;
@@ -57,7 +57,7 @@ struct Operands {
 };
 constexpr int kSteps = kSide / 16;  // of a product, in a chunk
 
-/// Squares, where they are wanted, are those of units.
+/// Squares, if needed, are those of units.
 template <int kOutputBlocks, bool kSquares>
 __device__ void work(Sums<kSquares>& sums, const Work& w, const Share& share, const Stages<kOutputBlocks>& stages) {
   Place<Layout<kOutputBlocks>::kStages> place;
@@ -70,7 +70,7 @@ __device__ void work(Sums<kSquares>& sums, const Work& w, const Share& share, co
     for (int s = 0; s < kSteps; ++s, add = 1)
       multiply_64x128(sums.now[0], sums.now[1], at.dz + s * kDescribedStep, at.x + s * kDescribedStep, add);
     commit_products();
-    // A stage may be filled again when the products that read it are done: those of the chunk before, or of this.
+    // A stage may be refilled once the products that read it are done: those of the previous chunk, or of this one.
     if (!kSquares || --left > 0) {
       wait_products<1>();
       if (before >= 0) stages.release(before);
@@ -87,8 +87,8 @@ __device__ void work(Sums<kSquares>& sums, const Work& w, const Share& share, co
 }
 
 /// An example is kExampleSteps steps, and chunks are whole examples: one half's products run while the other half's are
-/// squared. Where an example is one step, squaring takes longer than multiplying, and the sum over examples is a
-/// product of its own instead of an addition more.
+/// squared. If an example is one step, squaring takes longer than multiplying, and the sum over examples is another
+/// product instead of another addition.
 template <int kOutputBlocks, int kExampleSteps>
 __device__ void work_by_example(Sums<true>& sums, const Work& w, const Share& share,
                                 const Stages<kOutputBlocks>& stages) {
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(kThreads, 1) kernel(const __grid_constant__ Wo
   }
 }
 
-/// Where the sum for an output, channel and kernel offset is: a tile, and a place in its slots.
+/// Where the sum of an output, channel and kernel offset is: a tile, and an index in its slots.
 template <int kOutputBlocks>
 struct SumPlace {
   int tile, at;
@@ -188,7 +188,8 @@ struct PartSums {
       if (squares_of_parts) squares += slot[kTileSums];
     }
   }
-  /// Sums of parts, `group_parts` of which make a group that is squared: several loads in flight, whatever the groups.
+  /// Sums of parts, `group_parts` of which make a group that is squared: several loads are in flight, whatever the
+  /// groups.
   __device__ void add_groups(const float* slot, long long step, int parts, int group_parts) {
     constexpr int kBatch = 8;
     float group = 0;
@@ -221,7 +222,7 @@ struct AddBlock {
 };
 
 /// Adds the parts of each tile in order; gradient [O, C, offsets], and likewise the squares, which are added to. The
-/// workspace has sums and squares of parts, or, with `group_parts`, sums alone.
+/// workspace has sums and squares of parts, or, with `group_parts`, only sums.
 template <int kOutputBlocks>
 __global__ void add_parts(const __grid_constant__ Work w, int spans, bool squares_of_parts) {
   extern __shared__ float results[];  // sums, then squares: [output][channel][offset]

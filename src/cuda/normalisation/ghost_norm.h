@@ -21,7 +21,7 @@ struct GhostPartials {
   int parts = 0;
 };
 
-/// What the statistics of a layer become. Arrays [G, C].
+/// The statistics of a layer and what follows from them. Arrays [G, C].
 struct GhostStatistics {
   float *mean = nullptr, *rstd = nullptr;    ///< rstd = 1 / sqrt(biased variance + eps)
   float* variance = nullptr;                 ///< biased
@@ -34,7 +34,7 @@ void ghost_norm_partials(const GhostShape& shape, const void* x, const GhostPart
 /// Joins the pieces. weight and bias [C].
 void ghost_norm_finish(const GhostShape& shape, const GhostPartials& partials, const float* weight, const float* bias,
                        float eps, const GhostStatistics& out, cudaStream_t stream);
-/// As if the ghost batches had come one after another: running <- (1 - momentum) running + momentum value for each,
+/// As if the ghost batches had been batches in turn: running <- (1 - momentum) running + momentum value for each,
 /// with the unbiased variance. [C].
 void ghost_norm_running(const GhostShape& shape, const GhostStatistics& statistics, float momentum, float* running_mean,
                         float* running_variance, cudaStream_t stream);
@@ -43,7 +43,7 @@ void ghost_norm_apply(const GhostShape& shape, const void* x, const void* residu
                       const GhostStatistics& statistics, void* y, cudaStream_t stream);
 
 /// The backward pass of y = relu(weight xhat + bias + residual), xhat = (x - mean) rstd. With d the gradient dy where
-/// the ReLU let it pass, n the values of a ghost batch, and sums over a ghost batch,
+/// the ReLU passed it, n the values of a ghost batch, and sums over a ghost batch,
 ///
 ///     dx = weight rstd (d - sum(d) / n - xhat sum(d xhat) / n),     dresidual = d,
 ///     dweight += sum over everything of d xhat,                     dbias += sum of d,
@@ -59,8 +59,8 @@ struct GhostNormBackward {
   bool relu = false, residual = false;
   void *dx = nullptr, *dresidual = nullptr;
   float *dweight = nullptr, *dbias = nullptr;                  ///< added to
-  float *dweight_squares = nullptr, *dbias_squares = nullptr;  ///< added to; null: not wanted
-  bool squares_per_example = false;                            ///< else per ghost batch
+  float *dweight_squares = nullptr, *dbias_squares = nullptr;  ///< added to; null: not needed
+  bool squares_per_example = false;                            ///< otherwise per ghost batch
   float* workspace = nullptr;                                  ///< ghost_norm_backward_workspace() bytes
 };
 std::size_t ghost_norm_backward_workspace(const GhostNormBackward& call);

@@ -20,7 +20,7 @@ struct Sums {
   Coefficients coefficients;
 };
 
-/// Some rows of x and of the gradient d = dy where the ReLU let it pass.
+/// Some rows of x and of the gradient d = dy where the ReLU passed it.
 template <class T, int kSize, Mask kMask, int kBatch>
 struct Rows {
   using C = Channels<T, kSize>;
@@ -54,7 +54,8 @@ struct Rows {
   }
 };
 
-/// Sums of a unit over `lanes` threads. In a warp by shuffles where its channels fit (kWarp), else in the block.
+/// Sums of a unit over `lanes` threads. Within a warp by shuffles if its channels fit (kWarp), otherwise within the
+/// block.
 template <int kSize, bool kWarp>
 __device__ __forceinline__ void join_lanes(float (&d_sum)[kSize], float (&dx_sum)[kSize], int vectors, int lane,
                                            int lanes) {
@@ -121,7 +122,8 @@ __global__ void __launch_bounds__(kRowThreads)
   for (int i = 0; i < kSize; ++i) target[i] = d_sum[i], target[channels + i] = dx_sum[i];
 }
 
-/// One ghost batch (blockIdx.x) and 32 channels (blockIdx.y): joins the units in order, squares, and the coefficients.
+/// One ghost batch (blockIdx.x) and 32 channels (blockIdx.y): joins the units in order, adds squares, computes the
+/// coefficients.
 __global__ void __launch_bounds__(32 * kRanges)
     ghost_kernel(Sums sums, int channels, float count, bool per_example, const float* weight, GhostStatistics s) {
   __shared__ float shared[4][kRanges][32];
@@ -163,7 +165,7 @@ struct Totals {
   float *dweight, *dbias, *dweight_squares, *dbias_squares;
 };
 
-/// The ghost batches' sums in order. Done by the first block of the last launch, which has to wait for nobody.
+/// Sums over the ghost batches, in order. Done by the first block of the last launch, which need not wait for others.
 __device__ void add_totals(const float* ghosts, int number, int channels, const Totals& totals) {
   float* targets[4] = {totals.dbias, totals.dweight, totals.dbias_squares, totals.dweight_squares};
 #pragma unroll

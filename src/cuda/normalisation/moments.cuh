@@ -16,7 +16,7 @@ struct Moments {
   }
 };
 
-/// Sums of values around a shift: exact enough however far the values are from zero, if the shift is one of them.
+/// Sums of values around a shift: accurate however far the values are from zero, if the shift is one of them.
 __device__ inline Moments moments_of(float count, float shift, float sum, float squares) {
   if (count == 0) return {0, 0, 0};
   const float mean = sum / count;

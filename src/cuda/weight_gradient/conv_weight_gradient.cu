@@ -23,7 +23,7 @@ const std::vector<Compiled>& tiles_for(const WeightGradient& call, Mode mode) {
   return call.precise ? precise_tiles(mode) : tf32_tiles(mode);
 }
 
-/// The tile that wastes least of the tensor cores, or null: then the general kernel has to do it.
+/// The tile that wastes least of the tensor cores; null if only the general kernel can do it.
 const Compiled* find_tile(const WeightGradient& call, Mode mode) {
   const Convolution& c = call.shape;
   if (c.groups != 1 || c.dilation_height != 1 || c.dilation_width != 1) return nullptr;
@@ -37,8 +37,8 @@ const Compiled* find_tile(const WeightGradient& call, Mode mode) {
   return found;
 }
 
-/// Bytes of a stage over its planes. bf16: rows of all planes, in whole kilobytes. float: planes, set apart so that
-/// neighbours use other banks.
+/// Bytes of a stage over its planes. bf16: rows of all planes, in whole kilobytes. float: planes, padded so
+/// that neighbours use different banks.
 int plane_bytes(int positions, int planes, int element_bytes) {
   if (element_bytes == 2) return divide_up(positions * 16 * planes, 1024) * 1024 / planes;
   return divide_up(positions * 16, 128) * 128 + 64;
@@ -61,7 +61,7 @@ int lay_out(Work& w, const Compiled& tile, bool by_example, int examples, int ro
   return w.stage_bytes;
 }
 
-/// As many examples, or rows of one example, as the budget holds. False if not even one row fits.
+/// As many examples, or rows of one example, as fit into the budget. False if not even one row fits.
 bool plan_chunk(Work& w, const Compiled& tile, bool by_example, int most_examples, int budget) {
   const int limit = (kMostShared - 4 * kMostPositions) / kStages - 1024;
   budget = std::min(budget, limit);
@@ -78,8 +78,8 @@ bool plan_chunk(Work& w, const Compiled& tile, bool by_example, int most_example
   return fits(1, divide_up(w.out_height, divide_up(w.out_height, rows)), limit);
 }
 
-/// Bytes of one stage: small enough for several blocks on a multiprocessor where the tile is small; what is left where
-/// a block fills it.
+/// Bytes of one stage: small enough for several blocks per multiprocessor if the tile is small; otherwise all that is
+/// left for one block.
 int default_budget(const Compiled& tile) {
   const int side = std::max(tile.outputs, tile.channels);
   if (tile.element_bytes == 2 && side == 32 && tile.threads == 384) return 108 * 1024;
@@ -107,7 +107,7 @@ void fill_work(Work& w, const WeightGradient& call) {
   w.examples_per_group = call.squares_of == GradientSquares::kGroups ? call.examples_per_group : c.examples;
 }
 
-/// Whether the copy engine can fill the stages: whole groups of 16 bytes, and examples that end with a step.
+/// Whether TMA can fill the stages: whole groups of 16 bytes, and examples that end with a step.
 bool suits_engine(const WeightGradient& call, const Work& w, const Compiled& tile) {
   const auto aligned = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; };
   return call.scalar == Scalar::kBFloat16 && w.channels % 8 == 0 && w.outputs % 8 == 0 && aligned(w.x) &&
@@ -115,7 +115,7 @@ bool suits_engine(const WeightGradient& call, const Work& w, const Compiled& til
          std::max(w.x_columns, w.x_rows) <= 256 && (tile.kernel_rows > 1 || w.stride_height == 1);
 }
 
-/// Lays out chunks for the tile of `mode`; false if there is none that fits.
+/// Lays out chunks for the tile of `mode`; false if none fits.
 bool plan_tile(Plan& plan, const WeightGradient& call, Mode mode) {
   plan.mode = mode;
   plan.tile = find_tile(call, mode);
@@ -153,8 +153,8 @@ Plan make_plan(const WeightGradient& call) {
            divide_up(c.channels, plan.tile->channels) * (plan.tile->kernel_rows > 1 ? 1 : c.kernel_height);
   };
   const auto slots = [&] { return plan.tile->occupancy(plan.launch.shared_bytes) * multiprocessors(); };
-  // Groups split among blocks, squared by the second pass; or, where their sums would fill too much memory, blocks that
-  // take whole groups and square.
+  // Groups are split among blocks and squared by the second pass; or, if their sums would take too much memory, each
+  // block takes whole groups and squares them.
   const double group_bytes = 4.0 * groups * static_cast<double>(c.weights());
   if (first == Mode::kPartial && squares && group_bytes > kMostGroupBytes) plan_tile(plan, call, Mode::kFlush);
   if (plan.mode == Mode::kFlush) {
@@ -169,8 +169,8 @@ Plan make_plan(const WeightGradient& call) {
   return plan;
 }
 
-/// A 1x1 convolution does not see where a position lies: several examples of a group become one row of an image, so
-/// that even 1x1 images (a linear layer) fill the stages.
+/// A 1x1 convolution does not depend on where a position is: several examples of a group become one row of an image,
+/// so that even 1x1 images (a linear layer) fill the stages.
 WeightGradient folded(WeightGradient call) {
   Convolution& c = call.shape;
   const bool pointwise = c.kernel() == 1 && c.stride_height == 1 && c.stride_width == 1 && c.padding_height == 0 &&

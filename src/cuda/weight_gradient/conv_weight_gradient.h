@@ -24,7 +24,7 @@ struct Convolution {
 enum class GradientSquares {
   kNone,
   kGroups,   ///< of the contributions of `examples_per_group` consecutive examples (1: exact; the ghost batch: ghost)
-  kSpatial,  ///< sum over examples and positions of dz^2 x^2; for a linear layer that is the exact one
+  kSpatial,  ///< sum over examples and positions of dz^2 x^2; for a linear layer the exact squares
 };
 
 /// Weight gradient of a convolution and sums of squares in one pass. With D_i = sum_t dz_i,t x_i,t^T the contribution
@@ -34,7 +34,7 @@ enum class GradientSquares {
 ///
 /// A linear layer a [N, K], dz [N, O] is the 1x1 convolution of 1x1 images (`linear_shape`).
 ///
-/// A block holds a tile of the weight in registers and walks a slice of the examples; at the end of a group it does
+/// A block holds a tile of the weight in registers and passes over a slice of the examples; at the end of a group,
 /// sum += acc, squares += acc^2, acc = 0. Slices go to the workspace and are added in order: no atomics, the same bits
 /// in every run.
 struct WeightGradient {
@@ -47,7 +47,7 @@ struct WeightGradient {
   float* gradient = nullptr;
   float* squares = nullptr;   ///< added to
   void* workspace = nullptr;  ///< of weight_gradient_workspace() bytes
-  int stage_bytes = 0;        ///< of shared memory for one stage, for tuning; 0 leaves the choice to the plan
+  int stage_bytes = 0;        ///< of shared memory for one stage, for tuning; 0: chosen by the plan
 };
 
 inline Convolution linear_shape(int examples, int inputs, int outputs) {

@@ -2,7 +2,7 @@
 #include "cuda/weight_gradient/conv_weight_gradient.h"
 #include "cuda/weight_gradient/conv_weight_gradient_kernel.cuh"
 
-// Any convolution: groups, dilation, any kernel. One thread a weight, straight from memory: right, not fast.
+// Any convolution: groups, dilation, any kernel. One thread per weight, straight from memory: correct, not fast.
 namespace covnoise::cuda::weight_gradient_detail {
 
 __device__ inline float value_of(float x) { return x; }

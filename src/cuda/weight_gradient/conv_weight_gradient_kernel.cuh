@@ -5,8 +5,8 @@
 #include "cuda/weight_gradient/conv_weight_gradient_products.cuh"
 
 // The tensor core kernel of conv_weight_gradient.h. As a product: rows are outputs, columns are input channels, once
-// for each kernel offset, and the sum runs over positions, 16 at a time. Both operands are staged as they lie in memory
-// and loaded transposed; an offset of the kernel is a distance in the stage.
+// for each kernel offset, and the sum runs over positions, 16 at a time. Both operands are staged in their memory
+// layout and loaded transposed; an offset of the kernel is a distance in the stage.
 namespace covnoise::cuda::weight_gradient_detail {
 
 struct Work {
@@ -20,7 +20,7 @@ struct Work {
   int positions;                                     ///< of a chunk, a multiple of 16
   int x_rows, x_columns, x_plane, dz_plane;          ///< the stage; bytes of it over the number of planes
   int stage_bytes;
-  bool engine;          ///< whether the copy engine fills the stages (bf16)
+  bool engine;          ///< whether TMA fills the stages (bf16)
   int dz_box_examples;  ///< examples in a box of dz: one where there are gaps between them
   CUtensorMap x_map, dz_map;
 };
@@ -33,7 +33,7 @@ struct Launch {
 
 constexpr int kStages = 2;
 
-/// What one slice works through: chunks of its examples, in order.
+/// The work of one slice: chunks of its examples, in order.
 struct Slice {
   int begin, end;  ///< examples
 
@@ -73,7 +73,7 @@ constexpr int kXRow = sizeof(typename Tile::Type) == 2 ? 16 * Tile::kCPlanes : 1
 template <class Tile>
 struct Lane {
   std::uint32_t x, group;      ///< bf16: the kernel row's shift, and 16 times the first group of channels
-  std::uint32_t dz[Tile::kM];  ///< float: the first alone
+  std::uint32_t dz[Tile::kM];  ///< float: only the first
 
   __device__ Lane(const Work& w, int kernel_row, int warp_o, int warp_c) {
     const int lane = threadIdx.x % 32;
@@ -162,7 +162,7 @@ struct Block {
   }
   __device__ int* table() const { return reinterpret_cast<int*>(shared + kStages * w.stage_bytes); }
 
-  /// Byte offset of each position's input; positions that only fill up point at the first.
+  /// Byte offset of each position's input; padding positions point to the first.
   __device__ void fill_table() const {
     const int row_step = Tile::kRows > 1 ? w.stride_height : 1, band = w.chunk_rows * w.out_width;
     const int example_positions = w.example_steps > 0 ? 16 * w.example_steps : band;
@@ -309,7 +309,7 @@ void run(const Launch& launch, cudaStream_t stream) {
   check_launch("weight gradient");
 }
 
-/// What the plan needs to know of a compiled tile.
+/// What the plan needs to know about a compiled tile.
 struct Compiled {
   int outputs, channels, kernel_width, kernel_rows;
   int element_bytes, threads;

@@ -2,7 +2,7 @@
 #include "cuda/staging.cuh"
 #include "cuda/tensor_core.cuh"
 
-// What one warp does in the weight gradient: its tile of the weight in registers, and the products of 16 positions.
+// One warp's share of the weight gradient: its tile of the weight in registers, and the products of 16 positions.
 namespace covnoise::cuda::weight_gradient_detail {
 
 enum class Mode {
@@ -17,13 +17,13 @@ struct Tile {
   using Type = T;
   static constexpr bool kPrecise = kPreciseProducts;
   static constexpr int kO = kTileO, kC = kTileC, kWidth = kKernelWidth;
-  static constexpr int kRows = kKernelRows;  ///< kernel rows in one block: 1 (then the grid has them) or all
+  static constexpr int kRows = kKernelRows;  ///< kernel rows in one block: 1 (the others are in the grid) or all
   static constexpr Mode mode = kMode;
   static constexpr int kWarps = kRows * kWarpsO * kWarpsC, kThreads = 32 * kWarps;
   static constexpr int kM = kTileO / kWarpsO / 16, kN = kTileC / kWarpsC / 8;  // products of a warp
   static constexpr int kOPlanes = kTileO / kGroup<T>, kCPlanes = kTileC / kGroup<T>;
   static constexpr int kWarpsInO = kWarpsO, kWarpsInC = kWarpsC;
-  /// Whether registers are left to load operands one step ahead.
+  /// Whether enough registers are left to load operands one step ahead.
   static constexpr int kSums = kMode == Mode::kPartial ? 1 : kMode == Mode::kSpatial ? 2 : 3;
   static constexpr bool kAhead = 4 * kSums * kWidth * kM * kN + 2 * (4 * kM + 2 * kWidth * kN) < 150;
 };

@@ -8,7 +8,7 @@ namespace covnoise::cuda::weight_gradient_detail {
 
 template <class T, bool kPrecise, Mode kMode>
 std::vector<Compiled> make_tiles() {
-  // Squares take twice the registers again: less for each warp, and no tile of 64.
+  // Squares double the registers again: smaller tiles per warp, and none of 64.
   constexpr bool kFlush = kMode == Mode::kFlush;
   std::vector<Compiled> tiles = {
       compiled<Tile<T, kPrecise, 16, 16, 3, 3, 1, 1, kMode>>(),
@@ -29,7 +29,7 @@ const std::vector<Compiled>& tiles_of(Mode mode) {
   return mode == Mode::kSpatial ? spatial : mode == Mode::kFlush ? flush : partial;
 }
 
-/// One definition a file, so that they compile side by side.
+/// One definition per file, so that they compile in parallel.
 const std::vector<Compiled>& bf16_tiles(Mode mode);
 const std::vector<Compiled>& tf32_tiles(Mode mode);
 const std::vector<Compiled>& precise_tiles(Mode mode);

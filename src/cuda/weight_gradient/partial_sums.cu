@@ -66,7 +66,7 @@ __device__ __forceinline__ void add_lanes(float (&values)[kSize]) {
 constexpr int kBiasWarps = 32;
 
 /// Sums over rows of dz [rows, O] and the squares of sums of `group` consecutive rows. A block has kSize outputs (16
-/// bytes, or 1), a warp every 32nd group: one launch does it all, and warps are joined in order.
+/// bytes, or 1), a warp every 32nd group: a single launch, which adds the warps in order.
 template <class T, int kSize>
 __global__ void __launch_bounds__(32 * kBiasWarps)
     bias_kernel(const T* dz, int rows, int outputs, int group, float* gradient, float* squares) {

@@ -11,7 +11,7 @@ struct PartialSums {
   int slices, slices_per_group, components;
   int offsets, outputs, channels;
   float* sums;
-  bool add_sums;   ///< to what is there, instead of writing them
+  bool add_sums;   ///< add to the existing values instead of overwriting them
   float* squares;  ///< added to; may be null
 };
 

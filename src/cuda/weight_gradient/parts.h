@@ -3,8 +3,8 @@
 
 namespace covnoise::cuda {
 
-/// The number of parts, up to `most`, that finishes first: `items` in each part one after another, parts * tiles blocks
-/// on `slots` places. More parts cost a little each.
+/// The number of parts, up to `most`, that finishes first: each part processes its share of `items` in order, and
+/// parts * tiles blocks run in `slots` slots. Each part costs a little.
 inline int choose_parts(long long items, int most, long long tiles, int slots) {
   int best = 1;
   double best_cost = 1e300;

@@ -56,15 +56,15 @@ void check_like(const at::Tensor& tensor, const at::Tensor& x, at::IntArrayRef s
               " is ", tensor.scalar_type(), " ", tensor.sizes(), ", expected ", x.scalar_type(), " ", sizes);
 }
 
-/// Ranges of channels that each ghost batch is cut into, so that the pieces divide evenly among the threads. As few as
-/// possible: memory is read fastest in long rows.
+/// Number of channel ranges per ghost batch, so that the pieces divide evenly among the threads. As few as possible:
+/// memory is read fastest in long rows.
 std::int64_t ranges_per_ghost(const ghost_norm::Shape& shape, std::int64_t ghosts) {
   const std::int64_t threads = std::max(1, at::get_num_threads());
   return std::min(shape.channels, threads / std::gcd(ghosts, threads));
 }
 
-/// work(g, begin, end, sums) for every ghost batch g and range of channels. A channel's result does not depend on the
-/// range it is in, and so not on the number of threads.
+/// Calls work(g, begin, end, sums) for every ghost batch g and range of channels. The result of a channel does not
+/// depend on its range, and so not on the number of threads.
 template <class Work>
 void for_each_piece(const ghost_norm::Shape& shape, std::int64_t ghosts, const Work& work) {
   const std::int64_t ranges = ranges_per_ghost(shape, ghosts), step = (shape.channels + ranges - 1) / ranges;
@@ -77,7 +77,7 @@ void for_each_piece(const ghost_norm::Shape& shape, std::int64_t ghosts, const W
   });
 }
 
-/// The ghost batches one after another: running <- (1 - momentum) running + momentum value, for each row of `values`.
+/// For one ghost batch after another: running <- (1 - momentum) running + momentum value, for each row of `values`.
 template <class T>
 void update_running(at::Tensor& running, const std::vector<double>& values, double momentum) {
   const std::size_t channels = static_cast<std::size_t>(running.numel());

@@ -1,8 +1,8 @@
 #pragma once
 #include <cstdint>
 
-// What the files of ghost batch normalisation share: arguments, and one table of functions for each instruction set.
-// No library template may be used in the kernels: the linker could take its AVX-512 copy for the whole program.
+// Shared by the files of ghost batch normalisation: arguments, and one table of functions per instruction set. The
+// kernels must not use library templates: the linker could keep their AVX-512 copy for the whole program.
 namespace covnoise::ghost_norm {
 
 /// One ghost batch: [examples, channels, positions], contiguous.
@@ -11,7 +11,7 @@ struct Shape {
   std::int64_t count() const { return examples * positions; }  ///< values that share a mean
 };
 
-/// Running sums of one channel over its planes (one example's positions), for both passes.
+/// Running sums of one channel over its planes (the positions of one example), for both passes.
 struct ChannelSums {
   double shift;  ///< mean of the first plane; keeps the sums below free of cancellation
   double first,
@@ -19,7 +19,7 @@ struct ChannelSums {
   double within;  ///< sum of squares around each plane's own mean
 };
 
-/// Pointers to one ghost batch's part of the tensors; those with one value a channel start at channel 0.
+/// Pointers to one ghost batch's part of the tensors; those with one value per channel start at channel 0.
 template <class T>
 struct Forward {
   const T *x, *weight, *bias;
@@ -34,7 +34,7 @@ struct Backward {
   T *dx, *dweight, *dbias;  ///< dweight and dbias [examples, channels]
 };
 
-/// Each call does channels [begin, end) of one ghost batch; `sums` has room for end - begin.
+/// Each call computes channels [begin, end) of one ghost batch; `sums` has room for end - begin.
 template <class T>
 struct Kernels {
   void (*forward)(const Shape& shape, const Forward<T>& a, std::int64_t begin, std::int64_t end, ChannelSums* sums);

@@ -1,5 +1,5 @@
-// The kernels, compiled once for each instruction set. Loops over the positions of one plane are the vector loops; a
-// plane is read from memory once and from the first-level cache afterwards.
+// The kernels, compiled once per instruction set. The loops over the positions of one plane are the vector loops; a
+// plane is read from memory once and then from the L1 cache.
 #include "ops/normalisation/ghost_batch_norm_kernel.h"
 
 #include <cmath>
@@ -10,7 +10,7 @@ namespace {
 // Elements added up in the tensor's own precision before they join a sum in double precision.
 constexpr std::int64_t kBlock = 512;
 
-/// A size known to the compiler: planes of a few positions would spend their time on the ends of vector loops.
+/// A size known to the compiler: planes of a few positions would otherwise spend their time in loop remainders.
 template <std::int64_t kSize>
 struct Fixed {
   constexpr operator std::int64_t() const { return kSize; }
@@ -46,7 +46,8 @@ void plane_moments(const T* __restrict x, Size n, T centre, double& first, doubl
   }
 }
 
-// Two passes over the plane, around its own mean: exact even where the mean is far above the spread.
+// Two passes over the plane, around its own mean: accurate even where the mean is far larger than the standard
+// deviation.
 template <class T, class Size>
 void add_plane(const T* x, Size n, bool is_first, ChannelSums& sums) {
   const double count = static_cast<double>(n);

@@ -24,8 +24,8 @@ const Kernels<T>& kernels_of(InstructionSet instruction_set) {
   return portable_kernels<T>();
 }
 
-/// make_worker() once on each thread, then worker(task) for every task, whoever is free. Tasks share no results, so the
-/// order does not matter.
+/// Calls make_worker() once on each thread, then worker(task) for every task on whichever thread is free. Tasks share
+/// no results, so the order does not matter.
 template <typename MakeWorker>
 void run_tasks(std::int64_t tasks, const MakeWorker& make_worker) {
   std::atomic<std::int64_t> next{0};
@@ -54,7 +54,7 @@ struct Operation {
     });
   }
 
-  /// Slices have packed sums and squares of their own, [slices][2][packed size], which are added up in order.
+  /// Each slice has its own packed sums and squares, [slices][2][packed size], which are added up in order.
   void run_slices(T* slices) const {
     run_tasks(plan.parts.size() * plan.slices, [&] {
       return [&, worker = Worker<T>(plan, kernels, x, dz, square_operands)](std::int64_t task) mutable {

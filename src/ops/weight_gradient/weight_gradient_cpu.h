@@ -9,7 +9,7 @@ namespace covnoise::weight_gradient {
 
 enum class InstructionSet { kPortable, kAvx2, kAvx512 };
 
-/// Those of this processor, the fastest last.
+/// The kernels that this processor can run, the fastest last.
 std::vector<InstructionSet> available_instruction_sets();
 
 /// The kernel behind ops/weight_gradient.h: returns the sum of gradients [groups * outputs, channels, kernel] and adds

@@ -1,12 +1,12 @@
 #pragma once
 #include <cstdint>
 
-// The vector kernels of ops/weight_gradient.h. No torch and no standard templates here: the files that include this are
-// compiled for other instruction sets, and code they share with the rest must not be emitted from there.
+// The vector kernels of ops/weight_gradient.h. Neither LibTorch nor standard templates may be used here: the files that
+// include this are compiled for other instruction sets, and must not emit code that the rest of the program shares.
 namespace covnoise::weight_gradient {
 
-/// Where one tile walks over the packed operands: output positions (height x width) of examples of groups. Steps in
-/// elements; groups follow each other as examples do; the step of dz from one column to the next is the panel's width.
+/// How one tile iterates over the packed operands: output positions (height x width) of the examples of groups. Steps
+/// are in elements; groups follow each other as examples do; dz steps from column to column by the panel's width.
 struct Walk {
   std::int64_t groups, examples, height, width;
   std::int64_t dz_example, dz_row;
@@ -24,13 +24,13 @@ constexpr int kMaxRows = 8;
 template <typename T>
 struct Kernels {
   int lanes;       ///< of one vector
-  int half_lanes;  ///< of half a vector; equal to `lanes` where there are no halves
+  int half_lanes;  ///< of half a vector; equal to `lanes` without half vectors
 
   /// After each group of examples: sums += acc, squares += acc^2.
   using SquareTile = void (*)(const Walk& walk, const T* dz, const T* x, T* sums, T* squares);
   SquareTile square_tile[kPanelKinds][kMaxRows + 1];
-  int square_rows[kPanelKinds];  ///< the most rows of a tile
-  int pixel_rows[kPanelKinds];   ///< the same where a group is one example of one position: no accumulators then
+  int square_rows[kPanelKinds];  ///< maximum rows of a tile
+  int pixel_rows[kPanelKinds];   ///< the same if a group is one example of one position, which needs no accumulators
 
   /// part += acc, over all groups.
   using SumTile = void (*)(const Walk& walk, const T* dz, const T* x, T* part);
@@ -41,7 +41,7 @@ struct Kernels {
   void (*flush)(std::int64_t count, T* part, T* sums, T* squares);
 
   /// `planes` transposed pieces: packed[j * width + row] = source[row * stride + j] for j < count, row < rows, zero in
-  /// rows <= row < width; squared if asked. Source and packed advance by their steps from piece to piece.
+  /// rows <= row < width; squared on request. Source and packed advance by their steps from piece to piece.
   struct Interleave {
     std::int64_t planes, source_step, packed_step;
     std::int64_t rows, stride, count, width;

@@ -5,11 +5,11 @@
 namespace covnoise::weight_gradient {
 namespace {
 
-constexpr std::int64_t kPackedSize = 1 << 17;      // positions x channels in a chunk: half of a second-level cache
+constexpr std::int64_t kPackedSize = 1 << 17;      // positions x channels in a chunk: half of an L2 cache
 constexpr std::int64_t kPartialWeights = 1 << 19;  // bound on the slices' partial sums
 constexpr std::int64_t kTileRows = kMaxRows;
 constexpr std::int64_t kFewTasks = 4;
-constexpr std::int64_t kTasks = 32;  // enough to share out
+constexpr std::int64_t kTasks = 32;  // enough to balance the threads
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -17,7 +17,7 @@ struct Range {
   std::int64_t first, count;
 };
 
-/// 0..size in the fewest ranges of at most `most`, as equal as can be.
+/// 0..size in the fewest ranges of at most `most`, as equal as possible.
 std::vector<Range> split(std::int64_t size, std::int64_t most) {
   const std::int64_t pieces = divide_up(size, most);
   std::vector<Range> ranges;
@@ -94,14 +94,14 @@ Plan make_plan(const Convolution& c, std::int64_t examples_per_group, std::int64
   plan.slices = 1;
   // Fewer channels than a tile has rows: take neighbouring columns as rows too. They must be neighbours in memory.
   plan.wide_rows = c.channels < kTileRows && c.kernel_width > 1 && c.dilation_width == 1;
-  // Both operands of a part are packed for it alone, so parts are large; large kernels make the weight large enough.
+  // Each part packs both of its operands, so parts are large; large kernels make the weight large enough.
   const std::int64_t side = c.kernel() == 1 ? 256 : 128;
   plan.chunk = make_chunk(c, examples_per_group, side);
   std::int64_t output_side = std::min(side, c.outputs), channel_side = std::min(side, c.channels);
-  const auto tasks = [&] {  // an upper bound: one slice for each group of examples
+  const auto tasks = [&] {  // an upper bound: one slice per group of examples
     return c.groups * divide_up(c.outputs, output_side) * divide_up(c.channels, channel_side) * plan.example_groups();
   };
-  // A batch of few groups has few slices: smaller parts then, down to a tile, or there is nothing to share out.
+  // A batch of few groups has few slices: parts are then smaller, down to one tile, so that there are enough tasks.
   while (tasks() < kFewTasks && channel_side > kTileRows)
     channel_side = divide_up(channel_side, 2 * kTileRows) * kTileRows;
   while (tasks() < kFewTasks && output_side > 2 * lanes) output_side = divide_up(output_side, 4 * lanes) * 2 * lanes;

@@ -18,7 +18,7 @@ struct Convolution {
   std::int64_t positions() const { return out_height * out_width; }
 };
 
-/// Outputs [first, first + count) of a part, packed as [position][width] with zeros behind `count`.
+/// Outputs [first, first + count) of a part, packed as [position][width] with zeros after `count`.
 struct Panel {
   std::int64_t first, count, width, offset;  ///< offset: sum of the widths before it
   PanelKind kind;
@@ -50,15 +50,15 @@ struct Part {
   std::int64_t size() const { return rows * panel_widths; }
 };
 
-/// What is packed at a time, small enough to stay in the second-level cache.
+/// What is packed at once, small enough to stay in the L2 cache.
 struct Chunk {
-  std::int64_t groups;    ///< whole groups of examples; 0 where one is too large,
+  std::int64_t groups;    ///< whole groups of examples; 0 if one is too large,
   std::int64_t examples;  ///< then examples of a group,
   std::int64_t rows;      ///< and rows of the output, fewer than all only if examples == 1
 };
 
-/// How the work is cut: parts of the weight x slices of the examples are the tasks. A function of the sizes alone, so
-/// that the result does not depend on the number of threads.
+/// How the work is divided: each task is a part of the weight and a slice of the examples. Depends only on the sizes,
+/// so that the result does not depend on the number of threads.
 struct Plan {
   Convolution convolution;
   std::int64_t examples_per_group;

@@ -18,7 +18,7 @@ struct VectorOf {
 template <typename T, int kBytes>
 using Vector = typename VectorOf<T, kBytes>::type;
 
-/// step(0), step(1), ... step(kCount - 1), each with its number as a constant: arrays that are indexed so live in
+/// Calls step(0), step(1), ... step(kCount - 1), each with its index as a constant: arrays indexed by it stay in
 /// registers, which the compiler's own unrolling does not achieve.
 template <typename Step, int... kNumbers>
 [[gnu::always_inline]] inline void unroll(const Step& step, std::integer_sequence<int, kNumbers...>) {
@@ -28,7 +28,7 @@ template <int kCount, typename Step>
 [[gnu::always_inline]] inline void unroll(const Step& step) {
   unroll(step, std::make_integer_sequence<int, kCount>{});
 }
-// NOLINTNEXTLINE(bugprone-macro-parentheses): a parameter's name takes none
+// NOLINTNEXTLINE(bugprone-macro-parentheses): the name of a parameter takes none
 #define COVNOISE_STEP(number) [&](auto number) __attribute__((always_inline))
 
 /// R rows x V vectors of accumulators.
@@ -141,7 +141,7 @@ template <typename T, bool kSquare>
 }
 
 /// One plane, 16 columns at a time: the source is read in whole cache lines, four rows at once (planes are often a
-/// power of two apart and would evict each other), while the packed lines they fill stay in the first-level cache.
+/// power of two apart and would evict each other), while the packed lines they fill stay in the L1 cache.
 template <typename T, bool kSquare>
 [[gnu::always_inline]] inline void interleave_plane(const typename Kernels<T>::Interleave& s, const T* source,
                                                     T* packed) {
@@ -156,7 +156,7 @@ template <typename T, bool kSquare>
                                 s.width);
     }
   }
-  for (Index j = 0; j < s.count; ++j)  // what is not made of 4 x 4 blocks
+  for (Index j = 0; j < s.count; ++j)  // the remainder beside the 4 x 4 blocks
     for (Index r = j < whole_count ? whole_width : 0; r < s.width; ++r) {
       const T value = r < s.rows ? source[r * s.stride + j] : T(0);
       packed[j * s.width + r] = kSquare ? value * value : value;
@@ -176,7 +176,7 @@ template <typename T, bool kSquare>
   for (; r < s.width; ++r) packed[r] = 0;
 }
 
-/// Fetches the `size` elements at `address` into the first-level cache.
+/// Fetches the `size` elements at `address` into the L1 cache.
 template <bool kForWriting, typename T>
 [[gnu::always_inline]] inline void prefetch(const T* address, Index size) {
   for (Index i = 0; i < size; i += 64 / sizeof(T)) __builtin_prefetch(address + i, kForWriting);
@@ -186,7 +186,7 @@ template <typename T, bool kSquare>
 void interleave_planes(const typename Kernels<T>::Interleave& shape, const T* source, T* packed) {
   const typename Kernels<T>::Interleave s = shape;
   const bool pixels = s.count == 1 && s.stride == 1;
-  // Small images are pieces too short for the processor's own prefetching. The next call takes up where this one ends.
+  // Small images are too short for the hardware prefetcher. The next call continues where this one ends.
   const bool small = s.stride < 64;
   for (Index plane = 0; plane < s.planes; ++plane, source += s.source_step, packed += s.packed_step) {
     prefetch<false>(source + s.planes * s.source_step, small ? s.rows * s.stride : 0);
@@ -207,8 +207,8 @@ void set_tiles(Kernels<T>& kernels, PanelKind kind) {
   if constexpr (R > 1) set_tiles<T, kBytes, V, R - 1>(kernels, kind);
 }
 
-/// `kHalfBytes` equal to `kBytes`: no half vectors. `kSquareVectors` and `kSumVectors`: accumulators of a tile, as
-/// many as the instruction set has registers for.
+/// `kHalfBytes` equal to `kBytes` means no half vectors. `kSquareVectors` and `kSumVectors` are the accumulators of a
+/// tile, as many as the instruction set has registers for.
 template <typename T, int kBytes, int kHalfBytes, int kSquareVectors, int kPixelVectors, int kSumVectors>
 Kernels<T> make_kernels() {
   Kernels<T> kernels{};

@@ -95,7 +95,7 @@ void Worker<T>::run_slice(const Part& part, std::int64_t slice, T* sums, T* squa
   }
 }
 
-/// One group of examples that is too large to be packed as a whole.
+/// A group of examples that is too large to be packed at once.
 template <typename T>
 void Worker<T>::run_group(const Part& part, std::int64_t group, T* sums, T* squares) {
   const Chunk& chunk = plan_.chunk;
@@ -127,7 +127,7 @@ typename Worker<T>::Window Worker<T>::pack(const Part& part, std::int64_t exampl
   return window;
 }
 
-/// A few examples at a time: blocks and panels of small images share cache lines, which are then still there.
+/// A few examples at a time: blocks and panels of small images share cache lines, which are then still cached.
 template <typename T>
 template <typename PackExamples>
 void Worker<T>::for_each_batch(const Window& window, const PackExamples& pack_examples) const {
@@ -223,8 +223,8 @@ void unpack_part(const Plan& plan, const Part& part, const T* packed, T* weight)
   const Convolution& c = plan.convolution;
   const std::int64_t row_size = c.channels * c.kernel();
   T* first = weight + (part.group * c.outputs + part.first_output) * row_size + part.first_channel * c.kernel();
-  // Some blocks of channels at a time: enough to fill cache lines of the weight, few enough to stay in the first-level
-  // cache over the outputs of a panel.
+  // Some blocks of channels at a time: enough to fill cache lines of the weight, few enough to stay in the L1 cache
+  // over the outputs of a panel.
   const std::int64_t step = kMaxRows * c.kernel() * std::max<std::int64_t>(1, 16 / c.kernel());
   for (const Panel& panel : part.panels)
     for (std::int64_t begin = 0; begin < part.rows; begin += step) {

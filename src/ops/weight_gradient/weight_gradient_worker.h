@@ -5,12 +5,12 @@
 
 namespace covnoise::weight_gradient {
 
-/// Runs tasks of a plan, one at a time, in small buffers that its thread keeps: fresh ones would cost a page fault for
-/// every 4096 bytes on every call. At most one worker of a type lives on a thread at a time.
+/// Runs tasks of a plan, one at a time, in small buffers that its thread keeps: new ones would cost a page fault per
+/// 4096 bytes in every call. A thread has at most one worker of a type at a time.
 template <typename T>
 class Worker {
  public:
-  /// x and dz contiguous. `square_operands`: both are squared on their way in.
+  /// x and dz contiguous. `square_operands`: both are squared while they are packed.
   Worker(const Plan& plan, const Kernels<T>& kernels, const T* x, const T* dz, bool square_operands);
 
   /// What the examples of `slice` contribute to `part`: its packed sums and squares, written whole.
@@ -21,7 +21,7 @@ class Worker {
   void run_part(const Part& part, T* sums, T* squares);
 
  private:
-  /// Examples and rows of the output that are packed at present, and the rows of x that they touch.
+  /// Examples and output rows that are currently packed, and the rows of x that they read.
   struct Window {
     std::int64_t example, examples, row, rows, x_row, x_rows;
   };
@@ -41,7 +41,7 @@ class Worker {
   const T* dz_;
   bool square_operands_;
   T *packed_x_, *packed_dz_;
-  T *part_, *sums_, *squares_;  // packed weights: of the present group, and of run_part
+  T *part_, *sums_, *squares_;  // packed weights: of the current group, and of run_part
 };
 
 enum class Unpack { kWrite, kAdd };

@@ -61,7 +61,7 @@ TEST_P(GhostBatchNorm, EqualsOneGhostBatchAfterAnother) {
   EXPECT_TRUE(close(statistics[0][0], p.x.narrow(0, 0, GetParam().ghost_batch).mean({0, 2, 3})));
 }
 
-/// y with one copy of weight and bias for each example, whose gradients are that example's contributions.
+/// y with one copy of weight and bias per example, whose gradients are the contributions of that example.
 struct Reference {
   at::Tensor x, residual, weights, biases, y;
 };
@@ -100,7 +100,7 @@ TEST_P(GhostBatchNorm, BackwardEqualsAutograd) {
         EXPECT_TRUE(close(result.dx, r.x.grad()));
         EXPECT_TRUE(close(result.dweight, r.weights.grad().sum(0)));
         EXPECT_TRUE(close(result.dbias, r.biases.grad().sum(0)));
-        EXPECT_TRUE(close(squares.weight, 1 + by_group(r.weights.grad())));  // added to what is there
+        EXPECT_TRUE(close(squares.weight, 1 + by_group(r.weights.grad())));  // added to the existing values
         EXPECT_TRUE(close(squares.bias, 1 + by_group(r.biases.grad())));
         EXPECT_EQ(result.dresidual.defined(), residual);
         if (residual) {
@@ -130,7 +130,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GhostBatchNorm,
 
 TEST(GhostBatchNormStatistics, SurviveAnOffsetFarAboveTheSpread) {
   torch::manual_seed(3);
-  const auto x = (torch::randn({8, 2, 16, 16}) + 1e4).contiguous();  // float: about three digits of spread are left
+  const auto x =
+      (torch::randn({8, 2, 16, 16}) + 1e4).contiguous();  // float: about three digits of the deviations are left
   auto mean = torch::zeros({2}), var = torch::zeros({2});
   ghost_batch_norm(x, torch::ones({2}), torch::zeros({2}), mean, var, {8, 1.0, kEps, false});
   const auto exact = x.to(at::kDouble).transpose(0, 1).reshape({2, -1}).var(1);
@@ -147,7 +148,7 @@ TEST(GhostBatchNormStatistics, TakeImagesInAnyMemoryLayout) {
   EXPECT_TRUE(at::equal(y, std::get<0>(ghost_batch_norm(last, one, one, mean, var, {2, 0.1, kEps, false}))));
 }
 
-// Every instruction set this processor has, not only the one the operator takes.
+// Every instruction set of this processor, not only the one that the operator chooses.
 TEST(GhostBatchNormKernels, AgreeWithThePortableOnes) {
   constexpr std::int64_t kExamples = 4, kChannels = 3, kPositions = 70;
   const ghost_norm::Shape shape{kExamples, kChannels, kPositions};

@@ -17,7 +17,7 @@ namespace {
 using weight_gradient::Convolution;
 using weight_gradient::InstructionSet;
 
-/// Sizes of one convolution, square in space but for the image.
+/// Sizes of one convolution; only the image may not be square.
 struct Sizes {
   std::int64_t examples, channels, outputs, height, width, kernel, stride = 1, padding = 0, dilation = 1, groups = 1;
 
@@ -211,7 +211,7 @@ TEST(LinearWeightGradientSquares, SquaresPerExampleAndPerGroup) {
     const at::Tensor each = dz64.square().t().mm(a64.square());
     expect_close(squares, each);
     const at::Tensor groups = at::bmm(dz64.view({3, 4, 50}).transpose(1, 2), a64.view({3, 4, 137}));
-    linear_weight_gradient_squares(a, dz, squares, 4);  // added to what is there
+    linear_weight_gradient_squares(a, dz, squares, 4);  // added to the existing values
     expect_close(squares, each + groups.square().sum(0));
   }
 }
