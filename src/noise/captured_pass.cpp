@@ -21,6 +21,10 @@ struct GradientPass::Captured {
   std::unique_ptr<CudaGraphSequence> graph;
 };
 
+// Here, where Captured is complete.
+GradientPass::GradientPass(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options)
+    : module_(module), forward_(std::move(forward)), parameters_(parameters), options_(std::move(options)) {}
+
 GradientPass::~GradientPass() = default;
 
 at::Tensor StepMetrics::pack(const at::Tensor& loss_sum, const at::Tensor& correct, const at::Tensor& gradient_norm,

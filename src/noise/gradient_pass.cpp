@@ -13,9 +13,6 @@
 
 namespace covnoise {
 
-GradientPass::GradientPass(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options)
-    : module_(module), forward_(std::move(forward)), parameters_(parameters), options_(std::move(options)) {}
-
 void GradientPass::begin(const Request& request) {
   const Needs& needs = request.needs;
   needs_ = needs;
