@@ -36,6 +36,7 @@ struct StepMetrics {
 /// `run` does all of it. Callers that load micro-batches themselves call `begin`, `add` for each of them, `finish`.
 class GradientPass {
  public:
+  /// How the pass goes over a batch.
   struct Options {
     std::int64_t group = 0;                       ///< examples per group of the ghost estimator
     std::int64_t micro_batch = 0;                 ///< examples that `run` passes at once; 0: the whole batch
@@ -45,19 +46,21 @@ class GradientPass {
 
   /// Which statistics, and the counters of the random numbers that are drawn for them.
   struct Request {
-    Needs needs;
-    std::uint64_t seed = 0;
-    std::uint32_t step = 0;
+    Needs needs;             ///< of the noise structure (Injection::needs)
+    std::uint64_t seed = 0;  ///< of the run
+    std::uint32_t step = 0;  ///< from 0
     std::int64_t first = 0;  ///< index of the first example in the large batch, of which this may be a shard
   };
 
+  /// Some examples, on the network's device.
   struct Examples {
-    at::Tensor images, labels;
+    at::Tensor images;  ///< what `forward` takes [M, ...]
+    at::Tensor labels;  ///< int64 [M]
   };
   using AddHostCallback = CudaGraphSequence::AddHostCallback;
   /// What `run` passes over.
   struct Batch {
-    std::int64_t size = 0;
+    std::int64_t size = 0;  ///< examples
     /// Examples [first, first + count) of the batch.
     std::function<Examples(std::int64_t first, std::int64_t count)> load;
     /// Called before the last micro-batch, unless that is replayed. What hooks of the backward pass then hand to
@@ -67,8 +70,8 @@ class GradientPass {
 
   /// What a pass gave, on the network's device.
   struct Result {
-    GradientStatistics statistics;
-    at::Tensor metrics;  ///< of StepMetrics
+    GradientStatistics statistics;  ///< of the whole batch
+    at::Tensor metrics;             ///< of StepMetrics
   };
 
   /// `forward` runs `module` and returns logits; `parameters` are the module's.

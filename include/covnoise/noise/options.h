@@ -36,10 +36,10 @@ struct NoiseOptions {
   NoiseScale scale;                ///< strength
   double match_lr = 0;          ///< for scale.match: learning rate of the small batch; in a recipe 0: the model's own
   double match_momentum = 0.9;  ///< for scale.match: momentum of the small batch
-  Placement placement = Placement::kUpdate;
-  double stop_after = 0.25;  ///< fraction of the training after which the noise is off
-  std::int64_t refresh = 1;  ///< steps between two measurements of the statistics
-  double sigma = 0.1;        ///< strength of multiplicative and isotropic noise, which have no s
+  Placement placement = Placement::kUpdate;  ///< where the noise enters the step
+  double stop_after = 0.25;                  ///< fraction of the training after which the noise is off
+  std::int64_t refresh = 1;                  ///< steps between two measurements of the statistics
+  double sigma = 0.1;                        ///< strength of multiplicative and isotropic noise, which have no s
 
   std::int64_t estimator_group() const { return group > 0 ? group : small_batch; }
 };

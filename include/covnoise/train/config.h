@@ -68,10 +68,10 @@ struct Config {
   std::string model = "lenet";  ///< network: one of model_names()
   std::string regime = "sb";    ///< one of regime_names(): sets the defaults of other keys
   std::uint64_t seed = 0;       ///< of initialisation, data order, augmentation and noise
-  TrainConfig train;
-  DataConfig data;
-  NoiseOptions noise;
-  RunConfig run;
+  TrainConfig train;            ///< [train]
+  DataConfig data;              ///< [data]
+  NoiseOptions noise;           ///< [noise]
+  RunConfig run;                ///< [run]
 };
 
 /// Loads a configuration. Later sources win: defaults, the regime's fragment (train/regimes.h), the recipe's own keys,

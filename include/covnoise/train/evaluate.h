@@ -5,10 +5,11 @@
 
 namespace covnoise {
 
+/// The result of evaluate().
 struct Evaluation {
-  double loss = 0;      ///< mean over examples
-  double accuracy = 0;  ///< in 0..1
-  std::int64_t examples = 0;
+  double loss = 0;            ///< mean over examples
+  double accuracy = 0;        ///< in 0..1
+  std::int64_t examples = 0;  ///< evaluated
 };
 
 /// Loss and accuracy over every example of the loader, in evaluation mode, without augmentation. The model's mode is as

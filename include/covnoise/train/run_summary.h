@@ -11,12 +11,12 @@ namespace covnoise {
 
 /// What a run tells at a glance.
 struct RunSummary {
-  std::filesystem::path path;  ///< its folder, or FILE#NAME if only a record is available
-  Config config;
-  std::int64_t epoch = 0, step = 0;                                   ///< epochs done, and the steps of them
+  std::filesystem::path path;        ///< its folder, or FILE#NAME if only a record is available
+  Config config;                     ///< resolved
+  std::int64_t epoch = 0, step = 0;  ///< epochs done, and the steps of them
   std::optional<double> test_accuracy, train_accuracy, val_accuracy;  ///< of the last epoch done, in 0..1
   std::optional<double> train_eval_accuracy;                          ///< the training set's in evaluation mode
-  double seconds = 0;
+  double seconds = 0;                                                 ///< of training so far
   bool diverged = false;  ///< whether the training ended with numbers that are not finite
 };
 

@@ -37,10 +37,10 @@ Outcome train(const TrainOptions& options);
 
 /// A network of a run, as a checkpoint holds it.
 struct TrainedModel {
-  Config config;
-  DataSource source;
-  std::shared_ptr<Model> model;
-  std::int64_t step = 0;  ///< steps done
+  Config config;                 ///< of the run
+  DataSource source;             ///< its data set
+  std::shared_ptr<Model> model;  ///< in evaluation mode
+  std::int64_t step = 0;         ///< steps done
 };
 
 /// Which checkpoint of a run.
