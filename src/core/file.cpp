@@ -146,6 +146,12 @@ void create_folders(const fs::path& folder) {
 }
 
 void rename_synced(const fs::path& from, const fs::path& to) {
+  struct stat status;
+  const bool exists = ::lstat(to.c_str(), &status) == 0;
+  require(
+      !exists || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode),
+      fmt::format("cannot write {}: it is a link, a device or another special file; only regular files are replaced",
+                  to.string()));
   if (::rename(from.c_str(), to.c_str()) < 0) fail("write", to, errno);
   sync_folder(folder_of(to));
 }

@@ -97,7 +97,7 @@ std::vector<fs::path> data_search_places(const DataOptions& options) {
   const auto add = [&](const fs::path& place) {
     if (std::find(places.begin(), places.end(), place) == places.end()) places.push_back(place);
   };
-  if (!options.directory.empty()) add(options.directory);
+  if (!options.directory.empty()) return {options.directory};
   if (const std::string place = environment("COVNOISE_DATA"); !place.empty()) add(place);
   add("data");
   add("datasets");

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "covnoise/core/error.h"
 #include "support/file_size_limit.h"
@@ -40,6 +41,19 @@ TEST(File, FullDiskLeavesTheOldFileAndNoTemporary) {
   }
   EXPECT_EQ(read_file(folder / "data"), "old");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(File, ReplacesRegularFilesOnly) {
+  const testing::TemporaryFolder folder;
+  write_file_synced(folder / "target", "old");
+  std::filesystem::create_symlink(folder / "target", folder / "link");
+  EXPECT_THAT([&] { write_file_synced(folder / "link", "new"); },
+              ThrowsMessage<Error>(HasSubstr("only regular files are replaced")));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file(folder / "target"), "old");
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THROW(write_file_synced(folder / "pipe", "new"), Error);
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
 }
 
 TEST(File, NoSpaceIsOneClearLine) {

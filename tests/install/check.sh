@@ -47,8 +47,8 @@ check_paths() {
 
 # Operators need LibTorch only; the training library needs no library for downloads, image files or figures.
 check_libraries() {
-  local others='curl|png|jpeg|libz\.|cairo'
-  refuse "$others|fmt|crypto|covnoise|libtorch\.|libtorch_python" "$prefix/$LIBDIR/libcovnoise_ops.so" "operators"
+  local others='curl|png|jpeg|cairo'
+  refuse "$others|libz\.|fmt|crypto|covnoise|libtorch\.|libtorch_python" "$prefix/$LIBDIR/libcovnoise_ops.so" "operators"
   refuse "$others|covnoise_(datasets|study)" "$prefix/$LIBDIR/libcovnoise.so" "the training library"
   refuse "cairo|covnoise_study" "$prefix/$LIBDIR/libcovnoise_datasets.so" "the data sets"
 }

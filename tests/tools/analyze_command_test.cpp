@@ -62,10 +62,11 @@ TEST_F(AnalyzeCommand, MistakesAreOneLine) {
   const std::string lenet = trained("lenet");
   expect_one_line({"analyze", "variance", (folder_ / "absent").string()}, "is not a run");
   expect_one_line({"analyze", "variance", lenet, "--regimes", "lb-dia"}, "unknown regime lb-dia");
-  expect_one_line({"analyze", "variance", lenet, "--samples", "5"}, "5 samples");
+  expect_one_line({"analyze", "variance", lenet, "--samples", "5"},
+                  "the number of samples, 5, must be a multiple of 8");
   expect_one_line({"analyze", "frobenius", lenet, "--mode", "train", "--examples", "20"},
                   "not a multiple of the ghost batch, 128");
-  expect_one_line({"analyze", "hessian", lenet, "--examples", "9999"}, "--examples 9999 is more than");
+  expect_one_line({"analyze", "hessian", lenet, "--examples", "9999"}, "--examples 9999 exceeds the");
   expect_one_line({"analyze", "hessian", lenet, "--top", "0"}, "0 eigenvalues");
 }
 

@@ -32,6 +32,11 @@ void run_eval(const EvalArguments& arguments) {
   set_threads(arguments.threads);
   auto trained = load_trained(arguments.run, arguments.best ? Which::kBest : Which::kLast,
                               known_data_sets({arguments.data_dir}), warn, arguments.device);
+  if (arguments.best && trained.config.data.holdout == 0)
+    warn(
+        "the run held nothing out (data.holdout = 0), so its best checkpoint was chosen by the test set: the accuracy "
+        "on "
+        "the test set is too optimistic");
   const Evaluation result = evaluate_split(trained, arguments.split);
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"run", arguments.run},     {"step", trained.step},
@@ -53,7 +58,9 @@ void add_eval_command(CLI::App& app) {
   command->add_option("run", arguments->run, "the run's folder")->required();
   command->add_option("--split", arguments->split, "split to evaluate: train, val or test")
       ->check(CLI::IsMember({"train", "val", "test"}));
-  command->add_flag("--best", arguments->best, "use the best checkpoint instead of the last");
+  command->add_flag(
+      "--best", arguments->best,
+      "use the best checkpoint instead of the last: by validation accuracy, or by test accuracy without data.holdout");
   command->add_option("--data-dir", arguments->data_dir, "folder of the data sets");
   command->add_option("--threads", arguments->threads, "number of threads; 0: all processors");
   command->add_option("--device", arguments->device, "cpu, cuda or cuda:N")->capture_default_str();

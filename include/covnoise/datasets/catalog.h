@@ -11,7 +11,7 @@ namespace covnoise {
 
 /// Where data sets are looked for.
 struct DataOptions {
-  std::filesystem::path directory;  ///< --data-dir; empty: $COVNOISE_DATA, then the usual folders (search.h)
+  std::filesystem::path directory;  ///< --data-dir, the only one searched; empty: the usual ones (search.h)
 };
 
 /// Loads a data set by its name in the table of data_names(), or a user's own images as "folder:PATH". An unknown name
@@ -59,8 +59,8 @@ struct FetchOptions {
   std::string mirror;               ///< base URL instead of the official places
   std::function<void(const FetchEvent&)> progress = [](const FetchEvent&) {};  ///< called for each event
 };
-/// Downloads a data set. An interrupted download leaves FILE.part and goes on from there the next time; a file is put
-/// in its place only when its checksum is right. Files that are there already and good are left alone.
+/// Downloads a data set. An interrupted download leaves FILE.part and is resumed the next time; a file is put in
+/// its place only when its checksum is right. Good files that are already there are kept.
 void fetch_data(const std::string& name, const FetchOptions& options);
 
 }  // namespace covnoise

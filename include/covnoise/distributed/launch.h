@@ -13,7 +13,7 @@ struct LaunchOptions {
   int port = 0;                                           ///< of machine 0; 0 (one machine only): any free port
   std::vector<std::string> command;                       ///< program and arguments, the same for all
   std::function<int()> caught_signal = [] { return 0; };  ///< one to pass on; 0: none
-  std::function<void(const std::string&)> say = [](const std::string&) {};  ///< lines for people
+  std::function<void(const std::string&)> say = [](const std::string&) {};  ///< receives lines for the user
 };
 
 /// Starts the command as ranks machine * processes + (0, 1, ...) with the variables of distributed/environment.h and

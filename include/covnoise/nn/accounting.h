@@ -17,7 +17,7 @@ enum class Squares {
   kNone,
   kExact,    ///< sum_i g_i^2, positions of a convolution summed before squaring
   kGhost,    ///< sum_j (sum of g_i over group j)^2, groups of consecutive examples
-  kSpatial,  ///< as kExact, but for a convolution sum_i sum_t a_t^2 Dz_t^2: cross terms of positions dropped
+  kSpatial,  ///< as kExact, except for a convolution: sum_i sum_t a_t^2 Dz_t^2, without the cross terms of positions
 };
 
 /// What to collect in the next backward pass.

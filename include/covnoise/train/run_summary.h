@@ -27,7 +27,7 @@ RunSummary summarize_run(const std::filesystem::path& path);
 std::vector<RunSummary> find_runs(const std::filesystem::path& root,
                                   const std::function<void(const std::string&)>& warn);
 
-/// A table for people: one row per run.
+/// A table to print: one row per run.
 std::string runs_table(const std::vector<RunSummary>& runs);
 
 }  // namespace covnoise

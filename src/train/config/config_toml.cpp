@@ -155,7 +155,7 @@ struct Recipe::Document {
     return fmt::format("{}:{}:{}", name, source.begin.line, source.begin.column);
   }
 
-  /// All keys of `part`, whose own key is `prefix`, but for the table of regimes.
+  /// All keys of `part`, whose own key is `prefix`, except the table of regimes.
   void apply(Config& config, const toml::table& part, const std::string& prefix) const {
     for (const auto& [name_in_part, node] : part) {
       const std::string key = prefix + std::string(name_in_part.str());

@@ -10,11 +10,28 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <set>
 
 namespace covnoise {
 namespace {
+
+/// Refuses settings that would be recorded but not carried out.
+void refuse_what_would_not_be_done(const Config& config) {
+  const auto& precision = config.train.precision;
+  const bool gpu = training_device(config).is_cuda();  // an unavailable device is an Error of its own
+  require(gpu || (precision != "bf16" && precision != "tf32"),
+          fmt::format("train.precision = \"{}\" needs a GPU; use --device cuda, or --precision fp32 on the CPU",
+                      precision));
+  std::int64_t largest = config.train.batch;
+  for (const auto& change : config.train.batch_schedule) largest = std::max(largest, change.batch);
+  const auto structure = make_structure(config.noise, model_info(config.model).batch_statistics);
+  require(structure->is_zero() || !structure->scaled_by_batch() || largest > config.noise.small_batch,
+          fmt::format("noise.structure = \"{}\" adds no noise, because the batch size, {}, is not larger than "
+                      "noise.small_batch = {}; raise train.batch or lower noise.small_batch",
+                      config.noise.structure, largest, config.noise.small_batch));
+}
 
 /// A training that diverges does so on all ranks: they end together.
 Outcome run_to_the_end(TrainingRun& run, const RunFiles& files, Communicator* ranks) {
@@ -29,7 +46,7 @@ Outcome run_to_the_end(TrainingRun& run, const RunFiles& files, Communicator* ra
 }  // namespace
 
 Outcome train(const TrainOptions& options) {
-  training_device(options.config);  // refuses an unavailable device before anything is read
+  refuse_what_would_not_be_done(options.config);
   const RunFolder folder{options.out};
   auto* ranks = options.communicator;
   const bool writes = !ranks || ranks->rank() == 0;
@@ -40,7 +57,11 @@ Outcome train(const TrainOptions& options) {
   TrainingRun run(options, source);
 
   std::optional<RunLock> lock;
-  if (writes) lock.emplace(folder);
+  if (writes) {
+    lock.emplace(folder);
+    // Another process may have started a run here since the first look.
+    if (std::filesystem::exists(folder.config())) refuse_other_configuration(folder, options.config);
+  }
   CheckpointStore store(folder.checkpoints());
   const auto latest = writes ? store.load_latest(options.say) : std::nullopt;
   const auto checkpoint = ranks    ? share_checkpoint(*ranks, latest)

@@ -22,6 +22,19 @@ std::string epoch_line(const nlohmann::ordered_json& record, std::int64_t epochs
   return line + fmt::format("  lr {:g}  {:.0f} images/s", number("lr"), number("images_per_s"));
 }
 
+/// Which noise, for the first line of a run; empty without noise.
+std::string noise_text(const NoiseOptions& noise) {
+  if (noise.structure == "none") return "";
+  std::string text = "; noise " + noise.structure;
+  if (noise.estimator == "ghost") text += fmt::format(" (ghost, groups of {})", noise.estimator_group());
+  if (noise.estimator != "ghost" && noise.estimator != "auto") text += fmt::format(" ({})", noise.estimator);
+  text += noise.placement == Placement::kGradient ? " in the gradient" : " in the update";
+  const bool own_sigma = noise.structure == "multiplicative" || noise.structure == "isotropic";
+  if (own_sigma) return text + fmt::format(", sigma {:g}", noise.sigma);
+  text += noise.scale.match ? ", scale matched to" : fmt::format(", scale {:g} for", noise.scale.factor);
+  return text + fmt::format(" batch {}, for {:g} % of the training", noise.small_batch, 100 * noise.stop_after);
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(const TrainOptions& options, const DataSource& source)
@@ -241,13 +254,14 @@ void TrainingRun::save_snapshot() {
 std::string TrainingRun::summary() const {
   const std::int64_t batch = schedule_.batch(0), dropped = split_.train.size() % batch;
   return fmt::format(
-      "{} on {}, regime {}, seed {}: {} parameters, {} epoch{} of {} step{} of {} images, learning rate {:g}{}",
+      "{} on {}, regime {}, seed {}: {} parameters, {} epoch{} of {} step{} of {} images, learning rate {:g}{}{}",
       config_.model, config_.data.name, config_.regime, config_.seed, parameters_.count(), schedule_.epochs(),
       schedule_.epochs() == 1 ? "" : "s", schedule_.steps_per_epoch(0), schedule_.steps_per_epoch(0) == 1 ? "" : "s",
       batch, schedule_.base_lr(0),
       dropped > 0
           ? fmt::format(" (the last incomplete batch, {} image{}, is dropped)", dropped, dropped == 1 ? "" : "s")
-          : "");
+          : "",
+      noise_text(config_.noise));
 }
 
 }  // namespace covnoise

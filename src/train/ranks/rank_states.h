@@ -13,7 +13,7 @@ namespace covnoise {
 /// The tensors of all ranks with such names, on rank 0; nothing on the others.
 std::vector<NamedTensor> gather_rank_states(Communicator& communicator, const std::vector<NamedTensor>& own);
 
-/// A checkpoint as one rank shall go on from it.
+/// A checkpoint as one rank resumes from it.
 struct RankCheckpoint {
   LoadedCheckpoint common;       ///< without the ranks' own tensors
   std::vector<NamedTensor> own;  ///< this rank's

@@ -146,7 +146,7 @@ TEST_F(PaperTest, Figure3SaysWhatTheSeedsDo) {
   EXPECT_EQ(json("fig3")["tables"][0]["rows"][0].dump(), rows[0].dump());
 }
 
-/// Mean and spread over the seeds that are there, the paper's number beside it, and what is missing.
+/// Mean and spread over the available seeds, the paper's number beside it, and what is missing.
 TEST_F(PaperTest, TablesSayWhatIsThereAndWhatIsNot) {
   auto o = options(false);
   o.train = false;

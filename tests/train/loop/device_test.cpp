@@ -96,7 +96,7 @@ std::string case_name(const ::testing::TestParamInfo<DeviceCase>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, DeviceTest, ::testing::ValuesIn(device_cases()), case_name);
 
-/// A run goes on where it is told to: half on the tests' device, half on the CPU.
+/// A run resumes on the device it is told: half on the tests' device, half on the CPU.
 TEST(Device, ARunMovesToTheCpu) {
   const testing::TemporaryFolder folder;
   TrainOptions options;

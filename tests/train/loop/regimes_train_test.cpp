@@ -1,4 +1,5 @@
 // Every regime trains, in micro-batches, and a resumed run has the same weights.
+#include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/datasets/catalog.h"
 #include "covnoise/train/defaults.h"
@@ -9,12 +10,16 @@
 #include "support/device.h"
 #include "support/temporary_folder.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 namespace covnoise {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 Config small_config(const std::string& regime, const std::string& model) {
   auto config = load_config(
@@ -136,6 +141,58 @@ TEST(Train, MicroBatchesDoNotChangeTheGradientNorm) {
   }
   EXPECT_NEAR(norms[1], norms[0], 1e-6 * norms[0]);
   EXPECT_NEAR(norms[2], norms[0], 1e-6 * norms[0]);
+}
+
+TEST(Train, RefusesAPrecisionThatTheCpuDoesNotHave) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options;
+  options.data = known_data_sets();
+  options.config = small_config("sb", "mlp");
+  options.config.run.device = "cpu";
+  options.out = folder / "run";
+  for (const std::string precision : {"bf16", "tf32"}) {
+    options.config.train.precision = precision;
+    EXPECT_THAT([&] { train(options); }, ThrowsMessage<Error>(HasSubstr("\"" + precision + "\" needs a GPU")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(options.out));
+}
+
+TEST(Train, RefusesNoiseThatABatchDoesNotGet) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options;
+  options.data = known_data_sets();
+  options.config = small_config("lb-diag", "mlp");
+  options.config.train.batch = options.config.noise.small_batch;
+  options.out = folder / "run";
+  EXPECT_THAT([&] { train(options); }, ThrowsMessage<Error>(HasSubstr("adds no noise, because the batch size, 16,")));
+}
+
+/// A second start that finds another run where, at its first look, there was none.
+TEST(Train, ChecksTheConfigurationAgainUnderTheLock) {
+  const testing::TemporaryFolder folder;
+  TrainOptions first;
+  first.data = known_data_sets();
+  first.config = small_config("sb", "mlp");
+  first.out = folder / "run";
+  TrainOptions second = first;
+  second.config.seed = 1;
+  second.data = [&](const std::string& name) {
+    train(first);  // while the second one reads its data
+    return first.data(name);
+  };
+  EXPECT_THAT([&] { train(second); }, ThrowsMessage<Error>(HasSubstr("seed: 0 there, 1 here")));
+}
+
+TEST(Train, SaysItsNoiseFirst) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options;
+  options.data = known_data_sets();
+  options.config = small_config("lb-diag", "mlp");
+  options.out = folder / "run";
+  std::vector<std::string> lines;
+  options.say = [&](const std::string& line) { lines.push_back(line); };
+  train(options);
+  EXPECT_THAT(lines.front(), HasSubstr("noise diag-fisher (exact) in the update, scale 1 for batch 16, for 100 %"));
 }
 
 }  // namespace
