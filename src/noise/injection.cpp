@@ -40,7 +40,7 @@ Injection::Injection(const NoiseOptions& options, std::unique_ptr<NoiseStructure
 
 double matched_scale_squared(const NoiseOptions& options, const StepContext& context) {
   require(options.match_lr > 0, "noise.scale = \"match\" needs the learning rate of the small batch: noise.match_lr");
-  const double small_rate = options.match_lr * context.decay / (1 - options.match_momentum);
+  const double small_rate = options.match_lr * context.match_factor / (1 - options.match_momentum);
   const double rate = context.lr / (1 - context.momentum);
   const double missing =
       small_rate / rate / static_cast<double>(options.small_batch) - 1.0 / static_cast<double>(context.batch);

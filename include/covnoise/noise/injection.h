@@ -20,7 +20,7 @@ struct StepContext {
   std::int64_t batch = 0;   ///< M_L
   double lr = 0;            ///< learning rate of this step
   double momentum = 0;      ///< of the optimizer
-  double decay = 1;         ///< factor of the learning rate by the schedule, without warm-up
+  double match_factor = 1;  ///< of match_lr: the schedule of the small batch at this moment, warm-up included
   std::uint32_t shard = 0;  ///< which shard of the batch the statistics belong to
   double share = 1;         ///< fraction of the batch in this shard
 };

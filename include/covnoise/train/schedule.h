@@ -24,8 +24,8 @@ class Schedule {
   std::int64_t epoch_of(std::int64_t step) const;
 
   double lr(std::int64_t step) const;
-  double factor(std::int64_t step) const;    ///< lr divided by the epoch's base rate
-  double decay(std::int64_t step) const;     ///< the same without the warm-up
+  double factor(std::int64_t step) const;    ///< lr divided by the epoch's base rate: the same for all batch sizes
+  double warmup() const { return warmup_; }  ///< in epochs
   double fraction(std::int64_t step) const;  ///< of the training, in epochs, before this step: [0, 1)
 
  private:

@@ -33,6 +33,11 @@ std::string unknown_key(const std::string& key) {
   for (const auto& field : config_fields()) {
     if (field.section() == section) known.push_back(field.key);
   }
+  if (known.empty()) {
+    for (const auto& field : config_fields()) {
+      if (field.name() == key) return fmt::format("unknown key {} (did you mean {}?)", key, field.key);
+    }
+  }
   return unknown_name("key", key, known.empty() ? config_keys() : known);
 }
 

@@ -70,23 +70,17 @@ double Schedule::position(std::int64_t step) const {
 double Schedule::fraction(std::int64_t step) const { return position(step) / static_cast<double>(epochs()); }
 
 /// Warm-up: (epochs at the end of the step) / warmup, so that the first step moves and the last one of the warm-up has
-/// the full rate.
+/// the full learning rate. Cosine: (1 + cos(pi t)) / 2, t = 0 at the end of the warm-up and 1 at the end of the
+/// training.
 double Schedule::factor(std::int64_t step) const {
-  const double end = position(step) + 1.0 / static_cast<double>(steps_per_epoch(epoch_of(step)));
-  return decay(step) * (warmup_ > 0 ? std::min(1.0, end / warmup_) : 1.0);
-}
-
-/// Cosine: (1 + cos(pi t)) / 2, t = 0 at the end of the warm-up and 1 at the end of the training.
-double Schedule::decay(std::int64_t step) const {
   const std::int64_t epoch = epoch_of(step);
-  const double start = position(step);
-  if (decay_kind_ == Decay::kStep) {
-    return std::pow(decay_, std::count_if(milestones_.begin(), milestones_.end(), [&](auto m) { return m <= epoch; }));
-  }
-  if (decay_kind_ == Decay::kCosine && start > warmup_) {
-    return 0.5 * (1 + std::cos(kPi * (start - warmup_) / (static_cast<double>(epochs()) - warmup_)));
-  }
-  return 1;
+  const double start = position(step), end = start + 1.0 / static_cast<double>(steps_per_epoch(epoch));
+  double decay = 1;
+  if (decay_kind_ == Decay::kStep)
+    decay = std::pow(decay_, std::count_if(milestones_.begin(), milestones_.end(), [&](auto m) { return m <= epoch; }));
+  if (decay_kind_ == Decay::kCosine && start > warmup_)
+    decay = 0.5 * (1 + std::cos(kPi * (start - warmup_) / (static_cast<double>(epochs()) - warmup_)));
+  return decay * (warmup_ > 0 ? std::min(1.0, end / warmup_) : 1.0);
 }
 
 double Schedule::lr(std::int64_t step) const { return base_lr(epoch_of(step)) * factor(step); }

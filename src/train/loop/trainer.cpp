@@ -24,6 +24,10 @@ void refuse_what_would_not_be_done(const Config& config) {
   require(gpu || (precision != "bf16" && precision != "tf32"),
           fmt::format("train.precision = \"{}\" needs a GPU; use --device cuda, or --precision fp32 on the CPU",
                       precision));
+  const double warmup = config.train.warmup;
+  require(warmup < 1 || warmup < static_cast<double>(config.train.epochs),
+          fmt::format("train.warmup = {:g} epochs is not shorter than the training, train.epochs = {}; lower it",
+                      warmup, config.train.epochs));
   std::int64_t largest = config.train.batch;
   for (const auto& change : config.train.batch_schedule) largest = std::max(largest, change.batch);
   const auto structure = make_structure(config.noise, model_info(config.model).batch_statistics);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace covnoise {
 namespace {
@@ -46,7 +47,8 @@ TrainingRun::TrainingRun(const TrainOptions& options, const DataSource& source)
       schedule_(options.config, split_.train.size()),
       model_(initial_model(options.config, source, device_)),
       parameters_(*model_),
-      step_(options.config, *model_, parameters_, schedule_, options.communicator, options.buckets) {
+      step_(options.config, *model_, parameters_, schedule_, options.communicator, options.buckets),
+      guessing_loss_(std::log(static_cast<double>(source.classes.size()))) {
   model_->train();
 }
 
@@ -64,7 +66,9 @@ void TrainingRun::restore(const RankCheckpoint& latest) {
   if (auto* all_reduce = step_.all_reduce()) all_reduce->load_state(latest.own);
   progress_ = Progress::from_json(checkpoint.state);
   for (const auto& record : read_metrics(options_.out)) {
-    if (record.value("step", std::int64_t{0}) <= progress_.step) seconds_before_ = record.value("seconds", 0.0);
+    if (record.value("step", std::int64_t{0}) > progress_.step) continue;
+    seconds_before_ = record.value("seconds", seconds_before_);
+    warned_ = warned_ || record.value("kind", "") == "warning";
   }
 }
 
@@ -209,6 +213,7 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
     files.metrics->flush_synced();
   }
   options_.say(epoch_line(record, schedule_.epochs()));
+  check_health(epoch, progress_.epoch_loss / examples, files.metrics);
   progress_.start_epoch();
   training_seconds_ = 0;
   training_images_ = 0;
@@ -218,6 +223,20 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
     progress_.best_step = progress_.step;
   }
   save(files.store, /*scheduled=*/true);
+}
+
+void TrainingRun::check_health(std::int64_t epoch, double train_loss, MetricsWriter* metrics) {
+  if (warned_ || epoch < schedule_.warmup() || train_loss <= guessing_loss_) return;
+  warned_ = true;
+  const std::string message = fmt::format(
+      "the training loss of epoch {}, {:.2f}, is above that of guessing, {:.2f}: clip the gradient "
+      "(train.clip_norm=1), "
+      "lengthen train.warmup or lower train.lr",
+      epoch + 1, train_loss, guessing_loss_);
+  options_.say("warning: " + message);
+  if (!metrics) return;
+  metrics->write({{"kind", "warning"}, {"step", progress_.step}, {"epoch", epoch + 1}, {"message", message}});
+  metrics->flush_synced();
 }
 
 void TrainingRun::save(CheckpointStore* store, bool scheduled) {

@@ -39,6 +39,8 @@ class TrainingRun {
   /// The evaluation as an epoch's record has it; empty, with `judged` unchanged, if the epoch is not evaluated.
   nlohmann::ordered_json evaluation(std::int64_t epoch, double& judged);
   void log_step(const StepResult& result, MetricsWriter& metrics);
+  /// Says once, in the output and the metrics, that the loss of an epoch after the warm-up is above that of guessing.
+  void check_health(std::int64_t epoch, double train_loss, MetricsWriter* metrics);
   void save(CheckpointStore* store, bool scheduled);
   void save_snapshot();
   /// For evaluation and saving: the running statistics of all ranks.
@@ -56,6 +58,8 @@ class TrainingRun {
   TrainingStep step_;
   Progress progress_;
   bool stop_agreed_ = false;  // by several ranks
+  bool warned_ = false;       // about a loss above that of guessing
+  double guessing_loss_;      // ln(number of classes)
   at::Tensor order_;          // of order_epoch_
   std::int64_t order_epoch_ = -1;
   double training_seconds_ = 0;  // of the current epoch in this process, without evaluation

@@ -49,7 +49,7 @@ StepContext TrainingStep::context(std::int64_t step) const {
   context.batch = schedule_.batch(schedule_.epoch_of(step));
   context.lr = schedule_.lr(step);
   context.momentum = config_.train.momentum;
-  context.decay = schedule_.decay(step);
+  context.match_factor = schedule_.factor(step);
   return context;
 }
 

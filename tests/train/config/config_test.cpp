@@ -191,6 +191,11 @@ TEST(Config, OfARunWithoutAGroupHasTheSmallBatch) {
   EXPECT_THAT(difference(parse_config(before, "x"), now), ElementsAre());
 }
 
+TEST(Config, AKeyWithoutItsSectionIsSuggested) {
+  EXPECT_THAT([] { load_config({}, {"lr=0.1"}); },
+              ThrowsMessage<Error>(HasSubstr("unknown key lr (did you mean train.lr?)")));
+}
+
 TEST(Config, NamesTheKnownPlacements) {
   EXPECT_THAT([] { load_config({}, {"noise.placement=sideways"}); },
               ThrowsMessage<Error>(HasSubstr("noise.placement = \"sideways\": must be one of update, gradient")));

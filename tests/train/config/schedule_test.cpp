@@ -1,5 +1,7 @@
 #include "covnoise/train/schedule.h"
 
+#include "covnoise/noise/injection.h"
+
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -120,6 +122,39 @@ TEST(Schedule, RefusesABatchLargerThanTheData) {
 }
 
 TEST(Schedule, RefusesAnUnresolvedRate) { EXPECT_THROW(Schedule(Config(), 1000), c10::Error); }
+
+/// At the end of every step of the large batch: the temperature of SGD and that of the noise add up to the small
+/// batch's.
+TEST(Schedule, MatchedNoiseHasTheSmallBatchsTemperatureAtEveryStep) {
+  constexpr std::int64_t kExamples = 64 * 12, kRatio = 8;
+  for (const std::string schedule : {"step", "cosine", "constant"}) {
+    for (const std::string placement : {"gradient", "update"}) {
+      const std::vector<std::string> common = {"train.schedule=" + schedule, "train.warmup=3", "train.epochs=12"};
+      auto settings = common;
+      settings.insert(settings.end(), {"regime=lb-diag-match", "train.batch=64", "train.ghost_batch=8", "train.lr=0.2",
+                                       "noise.small_batch=8", "noise.match_lr=0.1", "noise.stop_after=1",
+                                       "noise.placement=" + placement});
+      const Config large = load_config(std::nullopt, settings);
+      settings = common;
+      settings.insert(settings.end(), {"regime=sb", "train.batch=8", "train.ghost_batch=8", "train.lr=0.1"});
+      const Config small = load_config(std::nullopt, settings);
+      const Schedule of_large(large, kExamples), of_small(small, kExamples);
+      const Injection injection(large.noise);
+      for (std::int64_t step = 0; step < of_large.total_steps(); ++step) {
+        StepContext context;
+        context.step = step;
+        context.batch = 64;
+        context.lr = of_large.lr(step);
+        context.momentum = 0.9;
+        context.match_factor = of_large.factor(step);
+        const double temperature = context.lr / 0.1 / 64 + injection.noise_temperature(context);
+        const double wanted =
+            of_small.lr(of_large.epoch_of(step) < 3 ? kRatio * (step + 1) - 1 : kRatio * step) / 0.1 / 8;
+        EXPECT_NEAR(temperature / wanted, 1, 1e-12) << schedule << " " << placement << " step " << step;
+      }
+    }
+  }
+}
 
 }  // namespace
 }  // namespace covnoise

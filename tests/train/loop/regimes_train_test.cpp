@@ -195,5 +195,39 @@ TEST(Train, SaysItsNoiseFirst) {
   EXPECT_THAT(lines.front(), HasSubstr("noise diag-fisher (exact) in the update, scale 1 for batch 16, for 100 %"));
 }
 
+TEST(Train, RefusesAWarmUpLongerThanTheTraining) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options;
+  options.data = known_data_sets();
+  options.config = small_config("sb", "mlp");
+  options.config.train.warmup = 2;
+  options.out = folder / "run";
+  EXPECT_THAT([&] { train(options); }, ThrowsMessage<Error>(HasSubstr("train.warmup = 2 epochs is not shorter")));
+}
+
+/// Once, also when the run was interrupted in between.
+TEST(Train, SaysThatALossIsAboveThatOfGuessing) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options;
+  options.data = known_data_sets();
+  options.config = small_config("sb", "mlp");
+  options.config.train.epochs = 4;
+  options.config.train.lr = 2;  // too high, but the ReLUs die before anything overflows
+  options.config.train.momentum = 0.5;
+  options.out = folder / "run";
+  int warnings = 0;
+  std::int64_t steps = 0;
+  options.say = [&](const std::string& line) { warnings += line.rfind("warning: the training loss of epoch", 0) == 0; };
+  options.stop_requested = [&] { return ++steps == 5; };  // 2 steps per epoch
+  ASSERT_EQ(train(options), Outcome::kInterrupted);
+  EXPECT_EQ(warnings, 1);
+  options.stop_requested = [] { return false; };
+  ASSERT_EQ(train(options), Outcome::kFinished);
+  EXPECT_EQ(warnings, 1);
+  std::int64_t recorded = 0;
+  for (const auto& record : read_metrics(options.out)) recorded += record["kind"] == "warning" ? 1 : 0;
+  EXPECT_EQ(recorded, 1);
+}
+
 }  // namespace
 }  // namespace covnoise
