@@ -52,7 +52,7 @@ std::filesystem::path write_preview(const DataSource& source, const std::filesys
   }
   const auto sheet = sheet_of(source, options.split == "train" ? source.train : source.test, options);
   const bool png = file.extension() != ".svg" && plot::png_available();
-  const auto path = png ? file : std::filesystem::path(file).replace_extension(".svg");
+  auto path = png ? file : std::filesystem::path(file).replace_extension(".svg");
   write_file_synced(path, png ? plot::to_png(sheet) : plot::to_svg(sheet));
   return path;
 }
