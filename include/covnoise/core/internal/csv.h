@@ -10,7 +10,7 @@
 namespace covnoise {
 
 /// A table for spreadsheets and scripts: a header, then rows of numbers and words. Numbers are written so that reading
-/// them gives the same number again.
+/// them restores them exactly.
 class CsvTable {
  public:
   explicit CsvTable(const std::vector<std::string>& header);
@@ -34,7 +34,7 @@ class CsvTable {
 std::vector<std::map<std::string, std::string>> read_csv_rows(const std::filesystem::path& path);
 
 /// Rows of numbers separated by commas, semicolons or blanks, as double [rows, columns]. Empty lines, lines that begin
-/// with '#' and a first line of column names are passed over. An Error gives the file and the line.
+/// with '#' and a first line of column names are skipped. An Error gives the file and the line.
 at::Tensor read_csv_matrix(const std::filesystem::path& path);
 
 }  // namespace covnoise

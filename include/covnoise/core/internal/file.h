@@ -5,33 +5,31 @@
 
 namespace covnoise {
 
-/// The whole of a file; an Error names the path and the reason.
+/// Reads a whole file; an Error names the path and the reason.
 std::string read_file(const std::filesystem::path& path);
 
-/// Replaces `path` by `data`, all or nothing, durable when it returns: written to a temporary beside it, synced,
-/// renamed, the folder synced. On an Error (no space, no permission, ...) the old file is as it was and the temporary
-/// is gone.
+/// Replaces the file `path` by `data` atomically and durably: writes a temporary file in the same folder, syncs and
+/// renames it, syncs the folder. On an Error (no space, no permission, ...) the old file is unchanged and the temporary
+/// one gone.
 void write_file_synced(const std::filesystem::path& path, std::string_view data);
 
-/// Writes a new file in place and syncs it, without the detour of a rename: for files of a folder that is itself
-/// renamed.
+/// Writes a new file in place and syncs it, without a rename: for files of a folder that is itself renamed.
 void write_new_file_synced(const std::filesystem::path& path, std::string_view data);
 
 /// Makes creations, renames and removals inside `folder` durable.
 void sync_folder(const std::filesystem::path& folder);
 
-/// Removes a file or a folder with all that is in it; false where something could not be removed. In place of
+/// Removes a file, or a folder with its content; false if something could not be removed. Replaces
 /// std::filesystem::remove_all, of which the PyTorch wheel's libtorch.so exports a broken copy that crashes.
 bool remove_tree(const std::filesystem::path& path);
 
 /// Creates `folder` and its parents; an Error says why not.
 void create_folders(const std::filesystem::path& folder);
 
-/// Renames a file or folder over nothing or over a file, durably.
+/// Renames a file or folder durably. Only a regular file is replaced; a link, a device or a pipe is an Error.
 void rename_synced(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// An open file that is written at its end; every failure, also a delayed one at close, is an Error that names the
-/// path.
+/// A file opened for appending; every failure, including a delayed one at close, is an Error that names the path.
 class OutputFile {
  public:
   enum class Mode { kReplace, kAppend, kNew };

@@ -5,14 +5,14 @@
 
 namespace covnoise {
 
-/// Mean and standard deviation (divisor n - 1; 0 for one value) of independent values; NaN where there is no value.
+/// Mean and standard deviation (divisor n - 1; 0 for one value) of independent values; NaN without any value.
 struct MeanStd {
   double mean = 0, deviation = 0;
   std::int64_t count = 0;
 };
 MeanStd mean_std_of(const std::vector<double>& values);
 
-/// "93.25", with " +- 0.12" where there are several values, "-" for NaN: a share in 0..1 as percent.
+/// "93.25", with " +- 0.12" for several values, "-" for NaN: a fraction in [0, 1] as percent.
 std::string percent_text(const MeanStd& spread);
 
 }  // namespace covnoise

@@ -9,7 +9,7 @@ namespace covnoise {
 bool is_terminal();
 
 /// One line on standard error, redrawn at most ten times a second: label, bar, percentage, a rate text, time left.
-/// Where it is not enabled it prints nothing at all, and callers print plain lines instead.
+/// If it is not enabled it prints nothing, and callers print plain lines instead.
 class ProgressBar {
  public:
   ProgressBar(std::int64_t total, std::string label, bool enabled = is_terminal());
