@@ -58,16 +58,6 @@ FigureFolder read_figures(const fs::path& folder) {
   return result;
 }
 
-/// Calls `read`; an exception becomes a line of the report.
-template <typename Read>
-void attempt(std::vector<std::string>& problems, Read read) {
-  try {
-    read();
-  } catch (const std::exception& error) {
-    problems.emplace_back(error.what());
-  }
-}
-
 }  // namespace
 
 Report collect(const std::vector<fs::path>& folders) {

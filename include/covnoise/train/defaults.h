@@ -3,12 +3,15 @@
 
 namespace covnoise {
 
-/// Settles what a recipe leaves to the model: rates that are 0 (the model's default rate at that batch), the ghost
-/// batch where the batch is smaller, the micro-batch, the estimator of the noise. Afterwards config.toml says
-/// everything that was used.
+/// Settles what a recipe leaves to the model: learning rates that are 0 (the model's default for that batch size), the
+/// ghost batch if the batch is smaller, the micro-batch, the estimator of the noise and its group. Afterwards
+/// config.toml says everything that was used.
 void resolve_defaults(Config& config);
 
-/// The default rate of a model at a batch size, momentum 0.9: default_lr * (batch / 128)^rate_exponent.
+/// The largest batch size of a training, with its batch_schedule.
+std::int64_t largest_batch(const Config& config);
+
+/// The default learning rate of a model at a batch size, momentum 0.9: default_lr * (batch / 128)^rate_exponent.
 double default_rate(const std::string& model, std::int64_t batch);
 
 }  // namespace covnoise

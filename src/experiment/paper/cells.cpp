@@ -22,14 +22,12 @@ namespace fs = std::filesystem;
 
 /// Reduces epochs and examples, to a whole number of large batches.
 void shrink(Config& config, double scale) {
-  std::int64_t largest = config.train.batch;
-  for (const auto& change : config.train.batch_schedule) largest = std::max(largest, change.batch);
   const auto scaled = [&](std::int64_t count, std::int64_t unit) {
     const double units = scale * static_cast<double>(count) / static_cast<double>(unit);
     return std::max<std::int64_t>(1, std::llround(units)) * unit;
   };
   config.train.epochs = scaled(config.train.epochs, 1);
-  config.data.train_limit = scaled(config.data.train_limit, largest);
+  config.data.train_limit = scaled(config.data.train_limit, largest_batch(config));
   config.data.test_limit = scaled(config.data.test_limit, 1);
 }
 

@@ -21,13 +21,13 @@ std::int64_t smallest_batch(const Config& config) {
   return smallest;
 }
 
+}  // namespace
+
 std::int64_t largest_batch(const Config& config) {
   std::int64_t largest = config.train.batch;
   for (const auto& change : config.train.batch_schedule) largest = std::max(largest, change.batch);
   return largest;
 }
-
-}  // namespace
 
 double default_rate(const std::string& model, std::int64_t batch) {
   const auto info = model_info(model);

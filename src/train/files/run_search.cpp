@@ -24,16 +24,6 @@ bool may_hold_runs(const fs::path& folder) {
   return name.front() != '.' && name != "checkpoints";
 }
 
-/// Calls `read`; what goes wrong becomes a line of `problems`.
-template <typename Read>
-void attempt(std::vector<std::string>& problems, Read read) {
-  try {
-    read();
-  } catch (const std::exception& error) {
-    problems.emplace_back(error.what());
-  }
-}
-
 /// All folders of trained runs, also repetitions of one run; of the records the first of each other run.
 std::vector<StoredRun> each_once(std::vector<StoredRun> runs) {
   std::stable_partition(runs.begin(), runs.end(), [](const StoredRun& run) { return !run.is_record(); });

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <set>
 
@@ -28,8 +27,7 @@ void refuse_what_would_not_be_done(const Config& config) {
   require(warmup < 1 || warmup < static_cast<double>(config.train.epochs),
           fmt::format("train.warmup = {:g} epochs is not shorter than the training, train.epochs = {}; lower it",
                       warmup, config.train.epochs));
-  std::int64_t largest = config.train.batch;
-  for (const auto& change : config.train.batch_schedule) largest = std::max(largest, change.batch);
+  const std::int64_t largest = largest_batch(config);
   const auto structure = make_structure(config.noise, model_info(config.model).batch_statistics);
   require(structure->is_zero() || !structure->scaled_by_batch() || largest > config.noise.small_batch,
           fmt::format("noise.structure = \"{}\" adds no noise, because the batch size, {}, is not larger than "

@@ -25,13 +25,13 @@ std::string epoch_line(const nlohmann::ordered_json& record, std::int64_t epochs
 
 /// Which noise, for the first line of a run; empty without noise.
 std::string noise_text(const NoiseOptions& noise) {
-  if (noise.structure == "none") return "";
+  const auto structure = make_structure(noise);
+  if (structure->is_zero()) return "";
   std::string text = "; noise " + noise.structure;
   if (noise.estimator == "ghost") text += fmt::format(" (ghost, groups of {})", noise.estimator_group());
   if (noise.estimator != "ghost" && noise.estimator != "auto") text += fmt::format(" ({})", noise.estimator);
   text += noise.placement == Placement::kGradient ? " in the gradient" : " in the update";
-  const bool own_sigma = noise.structure == "multiplicative" || noise.structure == "isotropic";
-  if (own_sigma) return text + fmt::format(", sigma {:g}", noise.sigma);
+  if (!structure->scaled_by_batch()) return text + fmt::format(", sigma {:g}", noise.sigma);
   text += noise.scale.match ? ", scale matched to" : fmt::format(", scale {:g} for", noise.scale.factor);
   return text + fmt::format(" batch {}, for {:g} % of the training", noise.small_batch, 100 * noise.stop_after);
 }

@@ -2,17 +2,13 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
-#include "covnoise/train/internal/run_folder.h"
-#include "covnoise/train/internal/run_records.h"
-#include "experiment/paper/result.h"
-#include "support/temporary_folder.h"
+#include "experiment/paper/paper_fixture.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
-#include <map>
 
 namespace covnoise::paper {
 namespace {
@@ -20,41 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-class PaperTest : public ::testing::Test {
- protected:
-  Options options(bool quick) {
-    Options options;
-    options.runner.out = folder_.path() / "paper";
-    options.runner.program = COVNOISE_PROGRAM;
-    options.runner.jobs = 2;
-    options.quick = quick;
-    if (quick) {
-      options.scale = 0.125;
-      options.seeds = {0};
-    }
-    return options;
-  }
-  fs::path results() { return folder_.path() / "paper" / "results"; }
-  std::map<std::string, StoredRun> records(const std::string& row) {
-    std::map<std::string, StoredRun> records;
-    for (auto& run : read_records(results() / "runs" / (row + ".jsonl.gz"))) records.emplace(run.name(), run);
-    return records;
-  }
-  Json json(const std::string& item) { return Json::parse(read_file(results() / item / (item + ".json"))); }
-
-  /// A run as the trainer would have left it, without its checkpoints.
-  void pretend(const RunSpec& spec, std::int64_t epochs, double train, double test, const std::string& more = "") {
-    const RunFolder run{folder_.path() / "paper" / "runs" / spec.name};
-    create_folders(run.root);
-    write_file_synced(run.config(), to_toml(spec.config));
-    write_file_synced(run.metrics(), fmt::format(R"({{"kind":"epoch","step":1,"epoch":{},"train_eval_accuracy":{},)"
-                                                 R"("test_accuracy":{}}})"
-                                                 "\n{}",
-                                                 epochs, train, test, more));
-  }
-  testing::TemporaryFolder folder_;
-};
 
 TEST_F(PaperTest, AnUnknownNameListsTheKnown) {
   const auto expect = [&](const std::string& item, const Options& o, const std::string& known) {
@@ -264,82 +225,6 @@ TEST(PaperTable, KeepsItsBarsInMarkdown) {
   const Table table{"", {"|F|"}, {{"1"}}};
   EXPECT_EQ(table.to_markdown(), "| \\|F\\| |\n| --- |\n| 1 |\n");
   EXPECT_EQ(table.to_text(), "|F|\n1\n");
-}
-
-TEST_F(PaperTest, ARunOfAnotherConfigurationDoesNotCount) {
-  auto o = options(false);
-  o.train = false;
-  o.seeds = {0};
-  auto spec = planned_runs("table2", o)[0];
-  spec.config.train.lr = 1;
-  pretend(spec, 50, 0.99, 0.97);
-  reproduce("table2", o);
-  EXPECT_EQ(json("table2")["tables"][0]["rows"][0][7], "seed 0 of another configuration");
-}
-
-/// What results/ keeps is enough for the table, but not for what looks into a network that nobody looked into.
-TEST_F(PaperTest, RecordsStandInForRunsThatAreGone) {
-  auto o = options(false);
-  o.train = false;
-  o.rows = {"cifar10-resnet44"};
-  o.seeds = {0};
-  for (const auto& spec : planned_runs("table2", o)) pretend(spec, 200, 0.999, 0.93);
-  reproduce("table2", o);
-  const auto before = json("table2").at("tables").dump(2);
-  remove_tree(folder_.path() / "paper" / "runs");
-  EXPECT_THAT(plan_table("table2", o), HasSubstr("not run"));
-  reproduce("table2", o);
-  EXPECT_EQ(json("table2").at("tables").dump(2), before);
-  EXPECT_EQ(records("cifar10-resnet44").count("lb-s0"), 1u);
-  auto other_row = o;
-  other_row.train = true;
-  other_row.rows = {"mnist-mlp"};
-  other_row.runner.program = "/bin/false";
-  EXPECT_FALSE(reproduce("table2", other_row).failures.empty());
-  EXPECT_EQ(json("table2").at("tables").dump(2), before) << "training another row keeps this one";
-  EXPECT_THAT(reproduce("fig2", o).table, HasSubstr("Nothing to show yet"));
-  const auto kept = results() / "fig2" / "fig2.json";
-  write_file_synced(kept, "{}");
-  EXPECT_THAT(reproduce("fig2", o).table, HasSubstr("stays as it is"));
-  EXPECT_EQ(read_file(kept), "{}");
-}
-
-/// Earlier versions kept a folder per run in results/runs/<row>/.
-TEST_F(PaperTest, RecordsOfTheEarlierFormAreReadAndKeptInTheNewOne) {
-  auto o = options(false);
-  o.train = false;
-  o.seeds = {0};
-  const auto spec = planned_runs("table2", o)[0];
-  pretend(spec, 50, 0.99, 0.97);
-  const fs::path run = o.runner.out / "runs" / spec.name, earlier = results() / "runs" / spec.name;
-  write_file_synced(run / "software.json", R"({"covnoise": "0.1.0"})");
-  create_folders(earlier.parent_path());
-  fs::rename(run, earlier);
-  reproduce("table2", o);
-  const auto rows = json("table2")["tables"][0]["rows"].dump();
-  EXPECT_THAT(rows, HasSubstr("97.00"));
-  remove_tree(earlier);
-  reproduce("table2", o);
-  EXPECT_EQ(json("table2")["tables"][0]["rows"].dump(), rows);
-  EXPECT_EQ(records("mnist-mlp").at("sb-s0").document("software"), Json({{"covnoise", "0.1.0"}}));
-}
-
-TEST_F(PaperTest, SettingsAreNamedWhereThereAreRuns) {
-  auto o = options(false);
-  o.train = false;
-  o.set = {"train.precision=bf16"};
-  EXPECT_THAT(reproduce("table3", o).table, HasSubstr("Settings on top of the recipes: train.precision=bf16."));
-  EXPECT_THAT(reproduce("fig1", o).table, Not(HasSubstr("Settings")));
-  EXPECT_TRUE(json("fig1").at("settings").empty());
-}
-
-TEST_F(PaperTest, QuickResultsDoNotReplaceFullOnes) {
-  auto o = options(false);
-  o.train = false;
-  reproduce("table3", o);
-  auto quick = options(true);
-  quick.train = false;
-  EXPECT_THROW(reproduce("table3", quick), Error);
 }
 
 /// Interrupted at many moments: what has finished is never started again (its log is written at every start).

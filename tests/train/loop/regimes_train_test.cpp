@@ -1,5 +1,4 @@
 // Every regime trains, in micro-batches, and a resumed run has the same weights.
-#include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/datasets/catalog.h"
 #include "covnoise/train/defaults.h"
@@ -9,29 +8,14 @@
 #include "covnoise/train/trainer.h"
 #include "support/device.h"
 #include "support/temporary_folder.h"
+#include "train/small_run.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 namespace covnoise {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
-
-Config small_config(const std::string& regime, const std::string& model) {
-  auto config = load_config(
-      std::nullopt, {"regime=" + regime, "model=" + model, "data=glyphs", "train.epochs=2", "data.train_limit=128",
-                     "data.test_limit=100", "train.ghost_batch=16", "noise.small_batch=16", "train.micro_batch=32",
-                     "noise.stop_after=1", "train.batch=64", "train.log_every=1", "train.lr=0.01",
-                     "run.deterministic=true", "run.device=" + testing::device_name()});
-  for (auto& change : config.train.batch_schedule) change.batch = 128, change.lr = 0.02;
-  resolve_defaults(config);
-  check_config(config);
-  return config;
-}
 
 std::string final_weights(const std::filesystem::path& run) {
   const auto store = CheckpointStore(run / "checkpoints");
@@ -43,9 +27,7 @@ class RegimesTrain : public ::testing::TestWithParam<std::string> {};
 TEST_P(RegimesTrain, AndResumesWithTheSameWeights) {
   const testing::TemporaryFolder folder;
   for (const std::string model : {"mlp", "resnet8"}) {
-    TrainOptions options;
-    options.data = known_data_sets();
-    options.config = small_config(GetParam(), model);
+    TrainOptions options = testing::small_run(GetParam(), model);
     options.out = folder / (model + "-calm");
     ASSERT_EQ(train(options), Outcome::kFinished);
     for (const auto& record : read_metrics(options.out)) {
@@ -71,9 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Table, RegimesTrain, ::testing::ValuesIn(regime_names()
 
 TEST(Train, NoiseIsInTheMetrics) {
   const testing::TemporaryFolder folder;
-  TrainOptions options;
-  options.data = known_data_sets();
-  options.config = small_config("lb-diag", "resnet8");
+  TrainOptions options = testing::small_run("lb-diag", "resnet8");
   options.out = folder / "run";
   train(options);
   const auto first = read_metrics(options.out).front();
@@ -85,9 +65,7 @@ TEST(Train, NoiseIsInTheMetrics) {
 
 TEST(Train, HeldOutExamplesAreEvaluatedAndNotTrainedOn) {
   const testing::TemporaryFolder folder;
-  TrainOptions options;
-  options.data = known_data_sets();
-  options.config = small_config("sb", "mlp");
+  TrainOptions options = testing::small_run("sb", "mlp");
   options.config.data.holdout = 64;
   options.config.train.eval_train = "last";
   options.out = folder / "run";
@@ -102,9 +80,7 @@ TEST(Train, HeldOutExamplesAreEvaluatedAndNotTrainedOn) {
 TEST(Train, EvaluatesWhenItIsAskedTo) {
   const testing::TemporaryFolder folder;
   const auto records_of = [&](std::int64_t every, const std::string& on_train) {
-    TrainOptions options;
-    options.data = known_data_sets();
-    options.config = small_config("sb", "mlp");
+    TrainOptions options = testing::small_run("sb", "mlp");
     options.config.train.epochs = 3;
     options.config.train.eval_every = every;
     options.config.train.eval_train = on_train;
@@ -131,9 +107,7 @@ TEST(Train, MicroBatchesDoNotChangeTheGradientNorm) {
   const testing::TemporaryFolder folder;
   std::vector<double> norms;
   for (const std::int64_t micro : {16, 32, 64}) {
-    TrainOptions options;
-    options.data = known_data_sets();
-    options.config = small_config("lb", "resnet8");
+    TrainOptions options = testing::small_run("lb", "resnet8");
     options.config.train.micro_batch = micro;
     options.out = folder / std::to_string(micro);
     train(options);
@@ -141,92 +115,6 @@ TEST(Train, MicroBatchesDoNotChangeTheGradientNorm) {
   }
   EXPECT_NEAR(norms[1], norms[0], 1e-6 * norms[0]);
   EXPECT_NEAR(norms[2], norms[0], 1e-6 * norms[0]);
-}
-
-TEST(Train, RefusesAPrecisionThatTheCpuDoesNotHave) {
-  const testing::TemporaryFolder folder;
-  TrainOptions options;
-  options.data = known_data_sets();
-  options.config = small_config("sb", "mlp");
-  options.config.run.device = "cpu";
-  options.out = folder / "run";
-  for (const std::string precision : {"bf16", "tf32"}) {
-    options.config.train.precision = precision;
-    EXPECT_THAT([&] { train(options); }, ThrowsMessage<Error>(HasSubstr("\"" + precision + "\" needs a GPU")));
-  }
-  EXPECT_FALSE(std::filesystem::exists(options.out));
-}
-
-TEST(Train, RefusesNoiseThatABatchDoesNotGet) {
-  const testing::TemporaryFolder folder;
-  TrainOptions options;
-  options.data = known_data_sets();
-  options.config = small_config("lb-diag", "mlp");
-  options.config.train.batch = options.config.noise.small_batch;
-  options.out = folder / "run";
-  EXPECT_THAT([&] { train(options); }, ThrowsMessage<Error>(HasSubstr("adds no noise, because the batch size, 16,")));
-}
-
-/// A second start that finds another run where, at its first look, there was none.
-TEST(Train, ChecksTheConfigurationAgainUnderTheLock) {
-  const testing::TemporaryFolder folder;
-  TrainOptions first;
-  first.data = known_data_sets();
-  first.config = small_config("sb", "mlp");
-  first.out = folder / "run";
-  TrainOptions second = first;
-  second.config.seed = 1;
-  second.data = [&](const std::string& name) {
-    train(first);  // while the second one reads its data
-    return first.data(name);
-  };
-  EXPECT_THAT([&] { train(second); }, ThrowsMessage<Error>(HasSubstr("seed: 0 there, 1 here")));
-}
-
-TEST(Train, SaysItsNoiseFirst) {
-  const testing::TemporaryFolder folder;
-  TrainOptions options;
-  options.data = known_data_sets();
-  options.config = small_config("lb-diag", "mlp");
-  options.out = folder / "run";
-  std::vector<std::string> lines;
-  options.say = [&](const std::string& line) { lines.push_back(line); };
-  train(options);
-  EXPECT_THAT(lines.front(), HasSubstr("noise diag-fisher (exact) in the update, scale 1 for batch 16, for 100 %"));
-}
-
-TEST(Train, RefusesAWarmUpLongerThanTheTraining) {
-  const testing::TemporaryFolder folder;
-  TrainOptions options;
-  options.data = known_data_sets();
-  options.config = small_config("sb", "mlp");
-  options.config.train.warmup = 2;
-  options.out = folder / "run";
-  EXPECT_THAT([&] { train(options); }, ThrowsMessage<Error>(HasSubstr("train.warmup = 2 epochs is not shorter")));
-}
-
-/// Once, also when the run was interrupted in between.
-TEST(Train, SaysThatALossIsAboveThatOfGuessing) {
-  const testing::TemporaryFolder folder;
-  TrainOptions options;
-  options.data = known_data_sets();
-  options.config = small_config("sb", "mlp");
-  options.config.train.epochs = 4;
-  options.config.train.lr = 2;  // too high, but the ReLUs die before anything overflows
-  options.config.train.momentum = 0.5;
-  options.out = folder / "run";
-  int warnings = 0;
-  std::int64_t steps = 0;
-  options.say = [&](const std::string& line) { warnings += line.rfind("warning: the training loss of epoch", 0) == 0; };
-  options.stop_requested = [&] { return ++steps == 5; };  // 2 steps per epoch
-  ASSERT_EQ(train(options), Outcome::kInterrupted);
-  EXPECT_EQ(warnings, 1);
-  options.stop_requested = [] { return false; };
-  ASSERT_EQ(train(options), Outcome::kFinished);
-  EXPECT_EQ(warnings, 1);
-  std::int64_t recorded = 0;
-  for (const auto& record : read_metrics(options.out)) recorded += record["kind"] == "warning" ? 1 : 0;
-  EXPECT_EQ(recorded, 1);
 }
 
 }  // namespace

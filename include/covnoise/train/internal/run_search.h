@@ -1,6 +1,7 @@
 #pragma once
 #include "covnoise/train/internal/stored_run.h"
 
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -8,6 +9,16 @@
 #include <vector>
 
 namespace covnoise {
+
+/// Calls `read`; an exception becomes a line of `problems`.
+template <typename Read>
+void attempt(std::vector<std::string>& problems, Read read) {
+  try {
+    read();
+  } catch (const std::exception& error) {
+    problems.emplace_back(error.what());
+  }
+}
 
 /// Looks for runs at and below folders, down to a sensible depth. Links are followed; a folder is entered once, so they
 /// may form circles. Hidden folders and checkpoints are not entered.

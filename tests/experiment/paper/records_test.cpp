@@ -1,0 +1,91 @@
+// Which runs and records an item takes, and what it leaves alone.
+#include "covnoise/core/error.h"
+#include "experiment/paper/paper_fixture.h"
+
+#include <gmock/gmock.h>
+
+namespace covnoise::paper {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST_F(PaperTest, ARunOfAnotherConfigurationDoesNotCount) {
+  auto o = options(false);
+  o.train = false;
+  o.seeds = {0};
+  auto spec = planned_runs("table2", o)[0];
+  spec.config.train.lr = 1;
+  pretend(spec, 50, 0.99, 0.97);
+  reproduce("table2", o);
+  EXPECT_EQ(json("table2")["tables"][0]["rows"][0][7], "seed 0 of another configuration");
+}
+
+/// What results/ keeps is enough for the table, but not for what looks into a network that nobody looked into.
+TEST_F(PaperTest, RecordsStandInForRunsThatAreGone) {
+  auto o = options(false);
+  o.train = false;
+  o.rows = {"cifar10-resnet44"};
+  o.seeds = {0};
+  for (const auto& spec : planned_runs("table2", o)) pretend(spec, 200, 0.999, 0.93);
+  reproduce("table2", o);
+  const auto before = json("table2").at("tables").dump(2);
+  remove_tree(folder_.path() / "paper" / "runs");
+  EXPECT_THAT(plan_table("table2", o), HasSubstr("not run"));
+  reproduce("table2", o);
+  EXPECT_EQ(json("table2").at("tables").dump(2), before);
+  EXPECT_EQ(records("cifar10-resnet44").count("lb-s0"), 1u);
+  auto other_row = o;
+  other_row.train = true;
+  other_row.rows = {"mnist-mlp"};
+  other_row.runner.program = "/bin/false";
+  EXPECT_FALSE(reproduce("table2", other_row).failures.empty());
+  EXPECT_EQ(json("table2").at("tables").dump(2), before) << "training another row keeps this one";
+  EXPECT_THAT(reproduce("fig2", o).table, HasSubstr("Nothing to show yet"));
+  const auto kept = results() / "fig2" / "fig2.json";
+  write_file_synced(kept, "{}");
+  EXPECT_THAT(reproduce("fig2", o).table, HasSubstr("stays as it is"));
+  EXPECT_EQ(read_file(kept), "{}");
+}
+
+/// Earlier versions kept a folder per run in results/runs/<row>/.
+TEST_F(PaperTest, RecordsOfTheEarlierFormAreReadAndKeptInTheNewOne) {
+  auto o = options(false);
+  o.train = false;
+  o.seeds = {0};
+  const auto spec = planned_runs("table2", o)[0];
+  pretend(spec, 50, 0.99, 0.97);
+  const fs::path run = o.runner.out / "runs" / spec.name, earlier = results() / "runs" / spec.name;
+  write_file_synced(run / "software.json", R"({"covnoise": "0.1.0"})");
+  create_folders(earlier.parent_path());
+  fs::rename(run, earlier);
+  reproduce("table2", o);
+  const auto rows = json("table2")["tables"][0]["rows"].dump();
+  EXPECT_THAT(rows, HasSubstr("97.00"));
+  remove_tree(earlier);
+  reproduce("table2", o);
+  EXPECT_EQ(json("table2")["tables"][0]["rows"].dump(), rows);
+  EXPECT_EQ(records("mnist-mlp").at("sb-s0").document("software"), Json({{"covnoise", "0.1.0"}}));
+}
+
+TEST_F(PaperTest, SettingsAreNamedWhereThereAreRuns) {
+  auto o = options(false);
+  o.train = false;
+  o.set = {"train.precision=bf16"};
+  EXPECT_THAT(reproduce("table3", o).table, HasSubstr("Settings on top of the recipes: train.precision=bf16."));
+  EXPECT_THAT(reproduce("fig1", o).table, Not(HasSubstr("Settings")));
+  EXPECT_TRUE(json("fig1").at("settings").empty());
+}
+
+TEST_F(PaperTest, QuickResultsDoNotReplaceFullOnes) {
+  auto o = options(false);
+  o.train = false;
+  reproduce("table3", o);
+  auto quick = options(true);
+  quick.train = false;
+  EXPECT_THROW(reproduce("table3", quick), Error);
+}
+
+}  // namespace
+}  // namespace covnoise::paper

@@ -1,0 +1,91 @@
+// What train() refuses, and what it says.
+#include "covnoise/core/error.h"
+#include "covnoise/train/internal/metrics.h"
+#include "support/temporary_folder.h"
+#include "train/small_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace covnoise {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(Train, RefusesAPrecisionThatTheCpuDoesNotHave) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("sb", "mlp");
+  options.config.run.device = "cpu";
+  options.out = folder / "run";
+  for (const std::string precision : {"bf16", "tf32"}) {
+    options.config.train.precision = precision;
+    EXPECT_THAT([&] { train(options); }, ThrowsMessage<Error>(HasSubstr("\"" + precision + "\" needs a GPU")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(options.out));
+}
+
+TEST(Train, RefusesNoiseThatABatchDoesNotGet) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("lb-diag", "mlp");
+  options.config.train.batch = options.config.noise.small_batch;
+  options.out = folder / "run";
+  EXPECT_THAT([&] { train(options); }, ThrowsMessage<Error>(HasSubstr("adds no noise, because the batch size, 16,")));
+}
+
+/// A second start that finds another run where, at its first look, there was none.
+TEST(Train, ChecksTheConfigurationAgainUnderTheLock) {
+  const testing::TemporaryFolder folder;
+  TrainOptions first = testing::small_run("sb", "mlp");
+  first.out = folder / "run";
+  TrainOptions second = first;
+  second.config.seed = 1;
+  second.data = [&](const std::string& name) {
+    train(first);  // while the second one reads its data
+    return first.data(name);
+  };
+  EXPECT_THAT([&] { train(second); }, ThrowsMessage<Error>(HasSubstr("seed: 0 there, 1 here")));
+}
+
+TEST(Train, SaysItsNoiseFirst) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("lb-diag", "mlp");
+  options.out = folder / "run";
+  std::vector<std::string> lines;
+  options.say = [&](const std::string& line) { lines.push_back(line); };
+  train(options);
+  EXPECT_THAT(lines.front(), HasSubstr("noise diag-fisher (exact) in the update, scale 1 for batch 16, for 100 %"));
+}
+
+TEST(Train, RefusesAWarmUpLongerThanTheTraining) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("sb", "mlp");
+  options.config.train.warmup = 2;
+  options.out = folder / "run";
+  EXPECT_THAT([&] { train(options); }, ThrowsMessage<Error>(HasSubstr("train.warmup = 2 epochs is not shorter")));
+}
+
+/// Once, also when the run was interrupted in between.
+TEST(Train, SaysThatALossIsAboveThatOfGuessing) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("sb", "mlp");
+  options.config.train.epochs = 4;
+  options.config.train.lr = 2;  // too high, but the ReLUs die before anything overflows
+  options.config.train.momentum = 0.5;
+  options.out = folder / "run";
+  int warnings = 0;
+  std::int64_t steps = 0;
+  options.say = [&](const std::string& line) { warnings += line.rfind("warning: the training loss of epoch", 0) == 0; };
+  options.stop_requested = [&] { return ++steps == 5; };  // 2 steps per epoch
+  ASSERT_EQ(train(options), Outcome::kInterrupted);
+  EXPECT_EQ(warnings, 1);
+  options.stop_requested = [] { return false; };
+  ASSERT_EQ(train(options), Outcome::kFinished);
+  EXPECT_EQ(warnings, 1);
+  std::int64_t recorded = 0;
+  for (const auto& record : read_metrics(options.out)) recorded += record["kind"] == "warning" ? 1 : 0;
+  EXPECT_EQ(recorded, 1);
+}
+
+}  // namespace
+}  // namespace covnoise
