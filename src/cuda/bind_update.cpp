@@ -84,10 +84,11 @@ void sgd_update(at::Tensor values, const at::Tensor& gradient, at::Tensor moment
                 double mu, double weight_decay, const OptionalTensor& clip, bool nesterov, bool noise_in_gradient) {
   const c10::cuda::CUDAGuard guard(values.device());
   if (!has_general_kernels(values)) {
-    const auto n = variance.has_value() ? drawn(*variance, seed, step).mul_(noise_scale)
-                   : noise.has_value()  ? *noise
-                                        : at::zeros_like(values);
-    auto d = (clip.has_value() ? gradient * *clip : gradient).add(values, weight_decay);
+    const auto clipped = [&](const at::Tensor& t) { return clip.has_value() ? t * *clip : t; };
+    const auto n = clipped(variance.has_value() ? drawn(*variance, seed, step).mul_(noise_scale)
+                           : noise.has_value()  ? *noise
+                                                : at::zeros_like(values));
+    auto d = clipped(gradient).add(values, weight_decay);
     if (noise_in_gradient) d.add_(n);
     if (mu != 0) momentum.mul_(mu).add_(d);
     const auto direction = mu == 0 ? d : nesterov ? d.add(momentum, mu) : momentum;

@@ -38,7 +38,7 @@ std::vector<Field> make_fields() {
       COVNOISE_FIELD(train.momentum, from_to_below(0, 1), "b <- momentum b + gradient"),
       COVNOISE_FIELD(train.nesterov, any(), "Nesterov's momentum"),
       COVNOISE_FIELD(train.weight_decay, at_least(0), "times the weight, added to the gradient"),
-      COVNOISE_FIELD(train.clip_norm, at_least(0), "largest norm of the gradient; 0: no clipping"),
+      COVNOISE_FIELD(train.clip_norm, at_least(0), "largest norm of gradient plus noise; 0: no clipping"),
       COVNOISE_FIELD(train.ghost_batch, at_least(0), "examples normalised together; 0: the whole batch"),
       COVNOISE_FIELD(train.micro_batch, at_least(0), "examples in memory at once; 0: chosen by the program"),
       COVNOISE_FIELD(train.warmup, at_least(0), "linear warm-up: epochs, or below 1 a fraction of the training"),

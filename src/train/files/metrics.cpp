@@ -105,7 +105,9 @@ const std::vector<std::string>& MetricsWriter::csv_columns() {
                                                    "fisher_trace",
                                                    "noise_scale",
                                                    "temperature",
-                                                   "noise_temperature"};
+                                                   "noise_temperature",
+                                                   "weight_norm",
+                                                   "clip_factor"};
   return columns;
 }
 
