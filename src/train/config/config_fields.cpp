@@ -194,6 +194,14 @@ std::string limit_text(const Limit& limit) {
   return least + (least.empty() || most.empty() ? "" : " and ") + most;
 }
 
+std::string deciding_settings(const Config& config) {
+  std::string text;
+  for (const auto& field : config_fields()) {
+    if (field.decides_training()) text += fmt::format("{} = {}\n", field.key, value_text(field, config));
+  }
+  return text;
+}
+
 std::string broken_limit(const Field& field, const Config& config) {
   if (visit_value(field, config, [&](const auto& value) { return allowed(field.limit, value); })) return "";
   const std::string text = limit_text(field.limit);

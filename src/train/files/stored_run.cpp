@@ -5,6 +5,7 @@
 #include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/internal/run_folder.h"
 #include "train/config/config_fields.h"
+#include "train/files/checked_json.h"
 
 #include <fmt/format.h>
 
@@ -31,7 +32,10 @@ bool is_run_record(const Json& json) {
 Json kept_json(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return Json::object();
   auto json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? json : Json::object();
+  require(json.is_object() && take_checksum(json) != Checksum::kWrong,
+          fmt::format("{} is damaged: {}; restore it from a copy, or remove it", path.string(),
+                      json.is_object() ? "it does not match its checksum" : "it holds no JSON object"));
+  return json;
 }
 
 StoredRun::StoredRun(const std::filesystem::path& folder)
@@ -52,13 +56,7 @@ bool StoredRun::is_record() const {
   return !record_.is_null() || !std::filesystem::exists(RunFolder{path_}.metrics_csv());
 }
 
-std::string StoredRun::identity() const {
-  std::string text;
-  for (const auto& field : config_fields()) {
-    if (field.decides_training()) text += fmt::format("{} = {}\n", field.key, value_text(field, config_));
-  }
-  return text;
-}
+std::string StoredRun::identity() const { return deciding_settings(config_); }
 
 std::vector<Json> StoredRun::metrics() const {
   return record_.is_null() ? read_metrics(path_) : record_["metrics"].get<std::vector<Json>>();
