@@ -42,9 +42,6 @@ const std::vector<Field>& config_fields();
 /// The value as TOML writes it; numbers as short as they can be to come back exactly.
 std::string value_text(const Field& field, const Config& config);
 
-/// One line "key = value" for each key that decides the training: TOML that parse_config reads.
-std::string deciding_settings(const Config& config);
-
 /// What is wrong with the value, as "must be ..."; empty where nothing is.
 std::string broken_limit(const Field& field, const Config& config);
 std::string limit_text(const Limit& limit);

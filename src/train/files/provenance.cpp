@@ -2,6 +2,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/train/internal/metrics.h"
+#include "train/config/config_fields.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -37,6 +38,15 @@ bool was_saving(const fs::path& checkpoints) {
 
 }  // namespace
 
+std::string settings_of(const Config& config) {
+  std::string text;
+  for (const auto& field : config_fields()) {
+    if (field.decides_training() && field.key != "train.epochs")
+      text += fmt::format("{} = {}\n", field.key, value_text(field, config));
+  }
+  return text;
+}
+
 void add_provenance(nlohmann::json& state, const Provenance& provenance, std::int64_t records) {
   state[kConfig] = provenance.config;
   state[kData] = provenance.data;
@@ -48,7 +58,7 @@ void refuse_other_config(const LoadedCheckpoint& checkpoint, const RunFolder& fo
   if (!state.contains(kConfig)) return;
   const Config here = read_config(folder.config());
   Config there = parse_config(state.at(kConfig).get<std::string>(), (checkpoint.path / "state.json").string());
-  there.train.epochs = here.train.epochs;
+  there.train.epochs = here.train.epochs;  // not recorded
   const auto lines = difference(there, here);
   require(lines.empty(), fmt::format("{} is not the configuration of {} ({}); restore it, or train in a new folder",
                                      folder.config().string(), checkpoint.path.string(), fmt::join(lines, "; ")));

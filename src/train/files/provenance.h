@@ -10,14 +10,18 @@ namespace covnoise {
 
 /// What a checkpoint records of the training besides its state, so that it is not resumed as another one.
 struct Provenance {
-  std::string config;  ///< deciding_settings
+  std::string config;  ///< settings_of
   std::string data;    ///< data_digest
 };
+
+/// One line "key = value" for each key that decides the training, except for the number of epochs: a run may be
+/// continued.
+std::string settings_of(const Config& config);
 
 /// Adds it to a checkpoint's state, with the number of metrics records so far.
 void add_provenance(nlohmann::json& state, const Provenance& provenance, std::int64_t records);
 
-/// Refuses a config.toml that is not the checkpoint's, except for the number of epochs.
+/// Refuses a config.toml that is not the checkpoint's.
 void refuse_other_config(const LoadedCheckpoint& checkpoint, const RunFolder& folder);
 
 /// Whether the checkpoint was trained on other data; false if it does not say.

@@ -56,7 +56,13 @@ bool StoredRun::is_record() const {
   return !record_.is_null() || !std::filesystem::exists(RunFolder{path_}.metrics_csv());
 }
 
-std::string StoredRun::identity() const { return deciding_settings(config_); }
+std::string StoredRun::identity() const {
+  std::string text;
+  for (const auto& field : config_fields()) {
+    if (field.decides_training()) text += fmt::format("{} = {}\n", field.key, value_text(field, config_));
+  }
+  return text;
+}
 
 std::vector<Json> StoredRun::metrics() const {
   return record_.is_null() ? read_metrics(path_) : record_["metrics"].get<std::vector<Json>>();

@@ -4,7 +4,6 @@
 #include "covnoise/core/internal/file.h"
 #include "covnoise/data/internal/digest.h"
 #include "covnoise/train/internal/software.h"
-#include "train/config/config_fields.h"
 #include "train/files/provenance.h"
 #include "train/files/snapshot.h"
 #include "train/loop/initial_model.h"
@@ -84,10 +83,10 @@ Outcome train(const TrainOptions& options) {
   options.say(run.summary());
   if (!writes) return run_to_the_end(run, {}, ranks);
   if (latest) store.clean(*latest);
-  if (!std::filesystem::exists(folder.config())) write_file_synced(folder.config(), to_checked_toml(options.config));
+  record_configuration(folder, options.config);
   record_software(folder, options.config.run.device, latest ? std::optional(latest->step) : std::nullopt);
   MetricsWriter metrics(folder.root, latest ? std::optional(latest->step) : std::nullopt);
-  return run_to_the_end(run, {&store, &metrics, {deciding_settings(options.config), data}}, ranks);
+  return run_to_the_end(run, {&store, &metrics, {settings_of(options.config), data}}, ranks);
 }
 
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& model) {
