@@ -184,7 +184,7 @@ void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
   if (result.fisher_trace) record["fisher_trace"] = *result.fisher_trace;
   if (const auto scale = progress_.noise_scale(); scale && result.fisher_trace) record["noise_scale"] = *scale;
   record["temperature"] = rate / static_cast<double>(context.batch);
-  record["noise_temperature"] = result.clip_factor * step_.injection().noise_temperature(context);
+  record["noise_temperature"] = result.clip_factor * step_.injection().noise_temperature(context, result.noise_scale);
   record["images_per_s"] = images_per_second();
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
   metrics.write(record);
