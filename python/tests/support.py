@@ -1,0 +1,58 @@
+"""Brute force: one backward pass per example, in float64."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def losses_of(model, x, y):
+    return F.cross_entropy(model(x).flatten(1), y, reduction="none")
+
+
+def example_gradients(model, x, y, loss=losses_of):
+    """{name: [M, *sizes]}, the gradient of each example's loss alone. Leaves p.grad as it was."""
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    rows = {name: [] for name in parameters}
+    for i in range(len(y)):
+        gradients = torch.autograd.grad(loss(model, x[i:i + 1], y[i:i + 1]).sum(), list(parameters.values()),
+                                        allow_unused=True)
+        for (name, p), gradient in zip(parameters.items(), gradients):
+            rows[name].append(torch.zeros_like(p) if gradient is None else gradient)
+    return {name: torch.stack(value) for name, value in rows.items()}
+
+
+def exact_diagonal(gradients):
+    return {name: g.square().mean(0) for name, g in gradients.items()}
+
+
+def ghost_diagonal(gradients, group):
+    """sum_j m_j (g_j - g)^2 / (G - 1)."""
+    result = {}
+    for name, g in gradients.items():
+        parts = g.split(group)
+        result[name] = sum(len(part) * (part.mean(0) - g.mean(0)).square() for part in parts) / (len(parts) - 1)
+    return result
+
+
+def diagonal_of(gradients, estimator, group):
+    return exact_diagonal(gradients) if estimator == "exact" else ghost_diagonal(gradients, group)
+
+
+def assert_same(found, expected, tolerance=1e-12):
+    assert set(found) == set(expected)
+    largest = max(float(value.abs().max()) for value in expected.values())
+    for name, value in expected.items():
+        error = float((found[name] - value).abs().max()) / max(float(value.abs().max()), 1e-3 * largest)
+        assert error < tolerance, f"{name}: relative error {error:.2e}"
+
+
+def batch(examples, *sizes, classes=3, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(examples, *sizes, generator=generator, dtype=torch.float64)
+    return x, torch.randint(0, classes, (examples,), generator=generator)
+
+
+def small_network():
+    """Convolutions, group normalisation and linear layers, for inputs [M, 2, 6, 6]."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.ReLU(), nn.GroupNorm(2, 4), nn.Conv2d(4, 3, 3, stride=2),
+                         nn.ReLU(), nn.Flatten(), nn.Linear(12, 5), nn.Tanh(), nn.Linear(5, 3)).double()
