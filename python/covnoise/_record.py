@@ -71,6 +71,10 @@ class ParameterRecord:
             self.moments.grad = total if self.moments.grad is None else self.moments.grad + total
             self.open.remove(each)
 
+    def collected(self) -> Tensor:
+        """[2, *sizes]."""
+        return torch.zeros_like(self.moments).contiguous() if self.moments.grad is None else self.moments.grad
+
     def clear(self) -> None:
         self.moments.grad = None
         self.open = []

@@ -9,33 +9,36 @@ from torch import Tensor
 from . import _philox
 
 if TYPE_CHECKING:
+    from ._measurement import Measurement
     from .optim import Noisy
 
 
 class Draw:
-    """The noise of one step, of a shard of its batch: which numbers, how strong."""
+    """The noise of one step, of a shard of its batch: which numbers, how strong. Without `measurement` the structure must
+    not need one."""
 
-    def __init__(self, optimizer: Noisy, share: float, shard: int, examples: Optional[int]) -> None:
+    def __init__(self, optimizer: Noisy, measurement: Optional[Measurement], share: float = 1.0, shard: int = 0,
+                 examples: int = 0) -> None:
         self.optimizer = optimizer
+        self.measurement = measurement
         self.root_of_share = share**0.5
         self.shard = shard
-        self.examples = examples
+        self.examples = examples or (measurement.examples if measurement else 0)
         self.offsets = optimizer.offsets()
         self.names = optimizer.names()
 
     def wanted(self, chosen: Optional[set[int]]) -> list[tuple[Tensor, float]]:
         """(parameter, s sqrt(share)) of the parameters that get noise."""
-        optimizer = self.optimizer
-        examples = self.examples
-        if examples is None and optimizer.structure.scaled_by_batch:
-            assert optimizer.stats is not None
-            examples = optimizer.stats.examples
         result = []
-        for group in optimizer.param_groups:
-            scale = optimizer.noise_scale(examples or 1, group) * self.root_of_share
+        for group in self.optimizer.param_groups:
+            scale = self.optimizer.noise_scale(self.examples, group) * self.root_of_share
             result += [(parameter, scale) for parameter in group["params"]
-                       if parameter.requires_grad and (chosen is None or id(parameter) in chosen)]
-        return [(parameter, scale) for parameter, scale in result if scale != 0]
+                       if scale != 0 and parameter.requires_grad and (chosen is None or id(parameter) in chosen)]
+        return result
+
+    def diagonal(self) -> dict[str, Tensor]:
+        assert self.measurement is not None
+        return self.measurement.diagonal()
 
     def _stream(self, parameter: Tensor) -> tuple[int, int, int, int]:
         stream = _philox.purpose(_philox.NOISE, self.shard)
@@ -83,10 +86,7 @@ class DiagonalFisher(Structure):
 
     def sample(self, draw: Draw, chosen: Optional[set[int]]) -> dict[int, Tensor]:
         wanted = draw.wanted(chosen)
-        if not wanted:
-            return {}
-        assert draw.optimizer.stats is not None
-        diagonal = draw.optimizer.stats.diagonal()
+        diagonal = draw.diagonal() if wanted else {}
         return {id(parameter): draw.normals_of_variance(parameter, diagonal[draw.names[id(parameter)]]).mul_(scale)
                 for parameter, scale in wanted}
 
@@ -95,15 +95,15 @@ class FisherTrace(Structure):
     """C = (Tr F / d) I: the diagonal's total variance without its structure (section 5.4 of the paper)."""
 
     name = "fisher-trace"
-    needs_statistics = adds_up_over_shards = True
+    needs_statistics = True
 
     def sample(self, draw: Draw, chosen: Optional[set[int]]) -> dict[int, Tensor]:
         wanted = draw.wanted(chosen)
         if not wanted:
             return {}
-        assert draw.optimizer.stats is not None
-        diagonal = draw.optimizer.stats.diagonal()
-        mean = draw.optimizer.stats.trace() / sum(value.numel() for value in diagonal.values())
+        assert draw.measurement is not None
+        diagonal = draw.diagonal()
+        mean = float(draw.measurement.trace()) / sum(value.numel() for value in diagonal.values())
         return {id(parameter): draw.normals(parameter, diagonal[draw.names[id(parameter)]]).mul_(scale * mean**0.5)
                 for parameter, scale in wanted}
 

@@ -1,12 +1,13 @@
 """Noise around any optimizer."""
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 import torch
 from torch import Tensor
 
 from . import _philox
+from ._measurement import Measurement
 from ._structures import STRUCTURES, Draw, Structure
 from .statistics import Statistics
 
@@ -73,7 +74,7 @@ class Noisy(torch.optim.Optimizer):
         """s of this step for a batch of M_L examples."""
         if not self.structure.scaled_by_batch:
             return 1.0 if isinstance(self.scale, str) else self.scale
-        missing = max(0.0, 1.0 / self.small_batch - 1.0 / examples)
+        missing = max(0.0, 1.0 / self.small_batch - 1.0 / max(examples, 1))
         if not isinstance(self.scale, str) or missing == 0:
             return missing**0.5 * (1.0 if isinstance(self.scale, str) else self.scale)
         momentum = group.get("momentum", group.get("betas", (0.0,))[0])
@@ -105,7 +106,8 @@ class Noisy(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 result = closure()
-        noise = {} if self.noise_by_hook else self.sample()
+        measurement = self.measured()
+        noise = {} if self.noise_by_hook else self.sample(measurement)
         if self.placement == "gradient":
             for parameter in self._parameters():
                 if id(parameter) in noise and parameter.grad is not None:
@@ -119,17 +121,18 @@ class Noisy(torch.optim.Optimizer):
         self.steps += 1
         self.structure.reset()
         if self.stats is not None:
-            self.stats.reset()
+            self.stats.reset(measurement)
         return result
 
-    def sample(self, only: Optional[Iterable[Tensor]] = None, share: float = 1.0, shard: int = 0,
-               examples: Optional[int] = None) -> dict[int, Tensor]:
-        """n of this step by id of the parameter. For a shard of the batch, `share` is its part of it and `examples` the
-        size of the whole."""
+    def measured(self) -> Optional[Measurement]:
+        """What the step needs from the statistics."""
+        return self.stats.measured() if self.stats is not None and self.structure.needs_statistics and self.on() else None
+
+    def sample(self, measurement: Optional[Measurement] = None) -> dict[int, Tensor]:
+        """n of this step by id of the parameter."""
         if not self.on():
             return {}
-        chosen = None if only is None else {id(parameter) for parameter in only}
-        return self.structure.sample(Draw(self, share, shard, examples), chosen)
+        return self.structure.sample(Draw(self, measurement or self.measured()), None)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         self.optimizer.zero_grad(set_to_none)

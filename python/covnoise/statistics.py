@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ._between import BetweenPasses
+from ._measurement import Measurement
 from ._record import ParameterRecord, Recorded, compiling
 
 LOSSES = ("mean", "sum")
@@ -44,7 +45,7 @@ class Statistics:
         self.between: list[BetweenPasses] = []
         self.batch_size: Optional[int] = None
         self.paused = False
-        self._averages: Optional[tuple[float, float]] = None
+        self._averages: Optional[Tensor] = None
         self._last: Optional[Measurement] = None
         self._undo: list[Callable[[], None]] = []
         self._unverified: dict[int, Tensor] = {}
@@ -118,7 +119,7 @@ class Statistics:
         self._verified = True
         for record in self.recorded:
             seen = self._unverified.get(id(record))
-            if seen is None:
+            if seen is None or record.estimator == "micro":
                 continue
             ours = torch.zeros_like(seen) if record.moments.grad is None else record.moments.grad[0].to(seen.dtype)
             if not torch.allclose(ours, seen, rtol=0.05, atol=0.02 * float(seen.abs().max())):
@@ -128,14 +129,15 @@ class Statistics:
 
     # -- what a step measured -----------------------------------------------------------------------------------------
 
-    def measured(self) -> Measurement:
-        """Of the backward passes since the last reset, or of those before it if there were none."""
+    def measured(self, only: Optional[set[int]] = None) -> Measurement:
+        """Of the backward passes since the last reset, or of those before it if there were none; for the parameters with
+        these ids, or for all."""
         for record in self.recorded:
             record.finish()
         self._verify()
-        counts = {layer.name: layer.count.grad for layer in self.layers if layer.count.grad is not None}
-        if counts or any(each.passes for each in self.between):
-            return Measurement(self, counts)
+        measurement = Measurement(self, only)
+        if measurement.examples:
+            return measurement
         if self._last is None:
             raise RuntimeError("covnoise: nothing was measured yet; call model.train(), then forward and backward, with "
                                "gradients enabled, after attach")
@@ -151,14 +153,14 @@ class Statistics:
 
     def trace(self) -> float:
         """The sum of the diagonal over all parameters."""
-        return float(sum(float(value.sum(dtype=torch.float64)) for value in self.diagonal().values()))
+        return float(self.measured().trace())
 
     def noise_scale(self) -> float:
         """Tr S / |G|^2, the critical batch size of McCandlish et al. (2018), S the covariance of one example.
 
         Numerator and denominator, |g|^2 - Tr S / M, are averaged over the measured steps with a decay of 0.95.
         """
-        trace, square = self._averaged(self.measured())
+        trace, square = self._averaged(self.measured()).tolist()
         return trace / square if square > 0 else math.inf
 
     def estimators(self) -> dict[str, str]:
@@ -179,16 +181,16 @@ class Statistics:
         """M, the examples of this process since the last reset."""
         return self.measured().examples
 
-    def reset(self) -> None:
-        """Starts a new measurement; the old one stays readable until the next backward pass."""
+    def reset(self, measurement: Optional[Measurement] = None) -> None:
+        """Starts a new measurement; the old one (`measurement`, if the caller has it) stays readable until the next
+        backward pass."""
         self.begin_pass(None)
         try:
-            last = self.measured()
+            last = measurement or self.measured()
         except RuntimeError:
             return
         if last is not self._last:
-            if last.complete():
-                self._averages = self._averaged(last)
+            self._averages = self._averaged(last) if last.complete() else self._averages
             self._last = last
         for record in self.recorded:
             record.clear()
@@ -197,14 +199,12 @@ class Statistics:
         for each in self.between:
             each.reset(last.scale * last.examples)
 
-    def _averaged(self, last: Measurement) -> tuple[float, float]:
+    def _averaged(self, last: Measurement) -> Tensor:
+        """Averages of Tr S and |G|^2 over the steps up to this measurement."""
         if last is self._last and self._averages is not None:
             return self._averages
-        trace, square = last.trace_and_square()
-        if self._averages is None:
-            return trace, square
-        keep = 0.95
-        return keep * self._averages[0] + (1 - keep) * trace, keep * self._averages[1] + (1 - keep) * square
+        now, before = last.trace_and_square(), self._averages
+        return now if before is None else 0.95 * before.to(now.device) + 0.05 * now
 
     def detach(self) -> None:
         """Gives the model its own forwards back; the last measurement stays readable."""
@@ -217,77 +217,3 @@ class Statistics:
 def _inside_backward() -> bool:
     current = getattr(torch._C, "_current_graph_task_id", None)
     return current is not None and current() != -1
-
-
-class Measurement:
-    """The sums of some backward passes over M examples, whose contributions are c g_i; c = 1/M or 1, times the
-    GradScaler's scale."""
-
-    def __init__(self, statistics: Statistics, counts: dict[str, Tensor]) -> None:
-        self.estimator = statistics.estimator
-        self.between = [each.measured() for each in statistics.between]
-        self.examples, self.groups = self._counted(counts)
-        if not counts:
-            self.examples = max((each.examples for each in self.between), default=0)
-        self.scale = (1.0 / self.examples if statistics.loss == "mean" else 1.0)
-        if statistics.scaler is not None:
-            self.scale *= statistics.scaler.get_scale()
-        self.moments: dict[str, Tensor] = {}
-        self.frozen: list[str] = []
-        for record in statistics.recorded:
-            if record.estimator == "micro":
-                continue
-            if record.moments.grad is not None:
-                self.moments.update({name: record.moments.grad for name in record.names[:1]})
-            elif record.parameter.requires_grad:
-                self.moments[record.names[0]] = torch.zeros((2, *record.parameter.shape), dtype=record.moments.dtype,
-                                                            device=record.parameter.device)
-
-    @staticmethod
-    def _counted(counts: dict[str, Tensor]) -> tuple[int, int]:
-        if not counts:
-            return 0, 0
-        names = list(counts)
-        first = counts[names[0]]
-        rows = torch.stack([value.to(first.device) for value in counts.values()]).round().long().tolist()
-        for name, row in zip(names, rows):
-            if row != rows[0]:
-                raise RuntimeError(f"covnoise: '{names[0]}' saw {rows[0][0]} examples and '{name}' {row[0]}; a module "
-                                   "that is called several times, or on a batch folded with another dimension, must "
-                                   "run once without torch.compile so that covnoise notices")
-        return rows[0][0], rows[0][1]
-
-    def complete(self) -> bool:
-        return self.estimator == "exact" or self.groups != 1
-
-    def diagonal(self) -> dict[str, Tensor]:
-        result = {name: self._diagonal(moments) for name, moments in self.moments.items()}
-        for each in self.between:
-            result[each.name] = each.diagonal(self.scale * self.examples)
-        return result
-
-    def _diagonal(self, moments: Tensor) -> Tensor:
-        if self.estimator == "exact":
-            return moments[1] / (self.scale**2 * self.examples)
-        if self.groups < 2:
-            raise RuntimeError(f"covnoise: the ghost estimator needs at least two groups, and {self.examples} examples "
-                               "are one; use a smaller group, a larger batch or more backward passes")
-        variance = moments[1].clone()
-        torch.ops.covnoise.group_variance(variance, moments[0].contiguous(), 1.0 / self.examples,
-                                          1.0 / (self.scale**2 * (self.groups - 1)))
-        return variance
-
-    def mean(self) -> dict[str, Tensor]:
-        factor = 1.0 / (self.scale * self.examples)
-        result = {name: moments[0] * factor for name, moments in self.moments.items()}
-        for each in self.between:
-            result[each.name] = each.total * factor
-        return result
-
-    def trace_and_square(self) -> tuple[float, float]:
-        """Tr S of the covariance, and |G|^2 = |g|^2 - Tr S / M."""
-        square = sum(float(value.double().square().sum()) for value in self.mean().values())
-        trace = sum(float(value.sum(dtype=torch.float64)) for value in self.diagonal().values())
-        if self.estimator == "exact":  # F is not centred
-            trace = (trace - square) * self.examples / max(self.examples - 1, 1)
-        return trace, square - trace / self.examples
