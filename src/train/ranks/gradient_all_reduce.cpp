@@ -44,7 +44,8 @@ GradientAllReduce::GradientAllReduce(Communicator& communicator, const Config& c
       injection_(injection),
       sharding_(config, injection.structure_needs()),
       running_(model, communicator),
-      separate_(config.train.clip_norm > 0 && injection.drawn_by_shards()) {
+      separate_(config.train.clip_norm > 0 && config.train.momentum > 0 &&
+                injection.placement() == Placement::kUpdate && injection.drawn_by_shards()) {
   const auto options = parameters.values().options();
   nothing_.metrics = at::zeros({StepMetrics::kCount}, options.dtype(at::kDouble));
   message_ = at::zeros({kHeaderSize + parameters.size()}, options);
