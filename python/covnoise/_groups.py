@@ -28,7 +28,7 @@ class Groups(NamedTuple):
         return self.examples % self.size
 
     @property
-    def count(self) -> int:
+    def number(self) -> int:
         return self.whole + (1 if self.rest else 0)
 
     @property
@@ -49,7 +49,7 @@ class Groups(NamedTuple):
 
     def sizes(self, like: Tensor) -> Tensor:
         """m [G, 1, ...], to divide S."""
-        m = like.new_full((self.count,), self.size)
+        m = like.new_full((self.number,), self.size)
         if self.rest:
             m[-1] = self.rest
         return m.reshape(-1, *[1] * (like.dim() - 1))

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from .statistics import Statistics
 
 
+COMPILES = hasattr(getattr(torch, "compiler", None), "is_compiling")
+
+
 def leaf(sizes: tuple[int, ...], like: Tensor, dtype: torch.dtype) -> Tensor:
     """A tensor without memory of its own whose .grad collects what a backward pass returns for it."""
     return torch.zeros((), dtype=dtype, device=like.device).expand(sizes).requires_grad_()
@@ -23,8 +26,7 @@ def statistics_dtype(parameter: Tensor) -> torch.dtype:
 
 def compiling() -> bool:
     """Whether torch.compile is tracing; PyTorch 1.13 has no torch.compile."""
-    compiler = getattr(torch, "compiler", None)
-    return bool(compiler.is_compiling()) if hasattr(compiler, "is_compiling") else False
+    return bool(torch.compiler.is_compiling()) if COMPILES else False
 
 
 class ParameterRecord:
@@ -85,7 +87,7 @@ class OpenPass:
 
     def __init__(self, record: ParameterRecord, groups: Groups) -> None:
         self.groups = groups
-        self.sums = leaf((groups.count, *record.parameter.shape), record.parameter, record.moments.dtype)
+        self.sums = leaf((groups.number, *record.parameter.shape), record.parameter, record.moments.dtype)
         self.ended = False
 
     def add(self, sums: Tensor) -> None:
@@ -113,14 +115,14 @@ class Recorded:
         self.backward_seen = False
         self.measured_elsewhere = False  # between passes, because its batch is not the model's
 
-    def record(self, *args: Any, **kwargs: Any) -> Any:
+    def record(self, x: Tensor) -> Any:
         """The module's output, with statistics in its backward pass."""
         raise NotImplementedError
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self.statistics.recording() or self.measured_elsewhere or not self.trains():
             return self.plain(*args, **kwargs)
-        return self.record(*args, **kwargs)
+        return self.record(*args, *kwargs.values())  # a layer has one argument, which may be given by its name
 
     def __reduce__(self) -> tuple[Any, ...]:
         return getattr, (self.module, "forward")
@@ -183,10 +185,18 @@ class Call:
         return self.groups.examples, self.groups.size, self.shared, self.part, self.owner
 
 
+def refuse_second_derivative() -> None:
+    """In a backward pass."""
+    if torch.is_grad_enabled():
+        raise RuntimeError("covnoise: the backward pass of a recorded layer cannot be differentiated again; detach() the "
+                           "statistics for second derivatives")
+
+
 class Delivery:
     """The backward pass' side of a call: turns contributions into the gradients of parameter and leaf."""
 
     def __init__(self, plan: tuple[int, int, bool, float, Optional[Recorded]]) -> None:
+        refuse_second_derivative()
         self.examples, size, self.shared, self.part, self.owner = plan
         self.groups = Groups(self.examples, size)
         if self.owner is not None:
@@ -223,7 +233,7 @@ class Delivery:
 
     def counts(self, like: Tensor) -> Tensor:
         result = torch.full((2,), self.part * self.examples, dtype=torch.float64, device=like.device)
-        result[1] = self.part * self.groups.count
+        result[1] = self.part * self.groups.number
         return result
 
     def rows(self, parameter: Tensor, rows: Tensor, gradient: Optional[Tensor] = None,

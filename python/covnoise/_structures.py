@@ -71,6 +71,10 @@ class Structure:
     def reset(self) -> None:
         """After each step."""
 
+    def local_examples(self) -> int:
+        """Of this process, that a draw by a backward pass has seen."""
+        return 0
+
 
 class NoNoise(Structure):
     """C = 0."""
@@ -122,6 +126,9 @@ class FullFisher(Structure):
     def reset(self) -> None:
         self.sums: dict[int, Tensor] = {}
         self.examples = 0
+
+    def local_examples(self) -> int:
+        return self.examples
 
     def add(self, parameters: Sequence[Tensor], gradients: Sequence[Optional[Tensor]], examples: int) -> None:
         self.examples += examples

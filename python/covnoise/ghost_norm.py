@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ._record import Delivery, Recorded
+from ._record import Delivery, refuse_second_derivative
 from .layers._operands import autocast_dtype, operand
 from .layers.normalisation import RecordedBatchNorm, over_positions
 
@@ -81,8 +81,8 @@ class GhostNormFunction(torch.autograd.Function):
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs), mean, var
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dy: Tensor, *_: Any) -> tuple[Optional[Tensor], ...]:
+        refuse_second_derivative()
         x, weight, bias, *statistics = ctx.saved_tensors
         delivery = Delivery(ctx.plan) if ctx.plan else None
         size = delivery.groups.size if delivery else 0
@@ -125,10 +125,10 @@ def contributions(dy: Tensor, x: Tensor, statistics: list[Tensor], ghost_batch: 
     return (over_positions(dy * x) - mean * of_bias) * rstd, of_bias
 
 
-class RecordedGhostBatchNorm(Recorded):
-    def record(self, x: Tensor) -> Any:  # type: ignore[override]
+class RecordedGhostBatchNorm(RecordedBatchNorm):
+    def record(self, x: Tensor) -> Any:
         if not self.module.training:
-            return RecordedBatchNorm.record(self, x)  # type: ignore[arg-type]
+            return super().record(x)
         call = self.start(x)
         return self.plain(x) if call is None else self.module.normalise(x, call.leaves(), call.plan())
 
@@ -153,4 +153,5 @@ def _converted(name: str, norm: Any, ghost_batch: int) -> GhostBatchNorm:
         raise ValueError(f"covnoise: '{name}' is attached, or has a forward of its own; convert before attach")
     result = GhostBatchNorm(norm.num_features, ghost_batch, norm.eps, norm.momentum)
     result._parameters, result._buffers = norm._parameters, norm._buffers
-    return result.train(norm.training)
+    result.train(norm.training)
+    return result

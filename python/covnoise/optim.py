@@ -73,15 +73,15 @@ class Noisy(torch.optim.Optimizer):
     def noise_scale(self, examples: int, group: dict[str, Any]) -> float:
         """s of this step for a batch of M_L examples."""
         if not self.structure.scaled_by_batch:
-            return 1.0 if isinstance(self.scale, str) else self.scale
+            return 1.0 if isinstance(self.scale, str) else float(self.scale)
         missing = max(0.0, 1.0 / self.small_batch - 1.0 / max(examples, 1))
         if not isinstance(self.scale, str) or missing == 0:
-            return missing**0.5 * (1.0 if isinstance(self.scale, str) else self.scale)
+            return float(missing**0.5 * (1.0 if isinstance(self.scale, str) else self.scale))
         momentum = group.get("momentum", group.get("betas", (0.0,))[0])
         assert self.match_lr is not None
         small, large = self.match_lr / (1 - self.match_momentum), group["lr"] / (1 - momentum)
         squared = max(0.0, small / large / self.small_batch - 1.0 / examples)
-        return (squared / (1 - momentum)**2 if self.placement == "update" else min(squared, missing))**0.5
+        return float((squared / (1 - momentum)**2 if self.placement == "update" else min(squared, missing))**0.5)
 
     def on(self) -> bool:
         """Whether the next step has noise."""
@@ -101,7 +101,7 @@ class Noisy(torch.optim.Optimizer):
         self.structure.add(parameters, gradients, len(losses))
 
     @torch.no_grad()
-    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         result = None
         if closure is not None:
             with torch.enable_grad():
@@ -109,20 +109,33 @@ class Noisy(torch.optim.Optimizer):
         measurement = self.measured()
         noise = {} if self.noise_by_hook else self.sample(measurement)
         if self.placement == "gradient":
-            for parameter in self._parameters():
-                if id(parameter) in noise and parameter.grad is not None:
-                    parameter.grad.add_(noise[id(parameter)].to(parameter.grad.dtype))
+            self._add(noise)
         self.optimizer.step()
         if self.placement == "update":
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if id(parameter) in noise:
                         parameter.sub_(noise[id(parameter)].to(parameter.dtype), alpha=float(group["lr"]))
+        self._finish(measurement)
+        return result
+
+    @torch.no_grad()
+    def add_to_gradients(self) -> None:
+        """The noise of a step whose update somebody else makes."""
+        measurement = self.measured()
+        self._add(self.sample(measurement))
+        self._finish(measurement)
+
+    def _add(self, noise: dict[int, Tensor]) -> None:
+        for parameter in self._parameters():
+            if id(parameter) in noise and parameter.grad is not None:
+                parameter.grad.add_(noise[id(parameter)].to(parameter.grad.dtype))
+
+    def _finish(self, measurement: Optional[Measurement]) -> None:
         self.steps += 1
         self.structure.reset()
         if self.stats is not None:
             self.stats.reset(measurement)
-        return result
 
     def measured(self) -> Optional[Measurement]:
         """What the step needs from the statistics."""

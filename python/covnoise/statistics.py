@@ -19,7 +19,7 @@ def first_batch_size(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Op
     """Examples of the first tensor that a model is called with."""
     for value in (*arguments, *keywords.values()):
         if isinstance(value, Tensor) and value.dim() > 0:
-            return value.shape[0]
+            return int(value.shape[0])
     return None
 
 
@@ -160,7 +160,7 @@ class Statistics:
 
         Numerator and denominator, |g|^2 - Tr S / M, are averaged over the measured steps with a decay of 0.95.
         """
-        trace, square = self._averaged(self.measured()).tolist()
+        trace, square = (float(value) for value in self._averaged(self.measured()))
         return trace / square if square > 0 else math.inf
 
     def estimators(self) -> dict[str, str]:
@@ -170,7 +170,8 @@ class Statistics:
 
     def names(self) -> dict[int, str]:
         """The name under which a parameter is measured, by its id."""
-        return {id(each.parameter): each.names[0] for each in [*self.recorded, *self.between]}
+        found = {id(each.parameter): each.names[0] for each in self.recorded}
+        return {**found, **{id(each.parameter): each.names[0] for each in self.between}}
 
     def parameters(self) -> list[Tensor]:
         """The model's, in its own order."""

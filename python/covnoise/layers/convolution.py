@@ -25,7 +25,6 @@ class ConvolutionFunction(torch.autograd.Function):
                         padding, dilation, groups)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dz: Tensor) -> tuple[Optional[Tensor], ...]:
         x, weight, bias = ctx.saved_tensors
         stride, padding, dilation, channel_groups = ctx.geometry
@@ -69,7 +68,7 @@ def two_dimensional(x: Tensor) -> Tensor:
 class RecordedConvolution(Recorded):
     """Conv1d and Conv2d with any stride, dilation, groups and padding mode."""
 
-    def record(self, x: Tensor) -> Any:  # type: ignore[override]
+    def record(self, x: Tensor) -> Any:
         module = self.module
         dimensions = 1 if isinstance(module, nn.Conv1d) else 2
         if x.dim() != dimensions + 2:

@@ -35,7 +35,6 @@ class EmbeddingFunction(torch.autograd.Function):
         return F.embedding(tokens, weight)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Optional[Tensor], ...]:
         tokens, weight = ctx.saved_tensors
         delivery = Delivery(ctx.plan)
@@ -53,15 +52,15 @@ class EmbeddingFunction(torch.autograd.Function):
             return both[0].clone(), both
 
         def sums() -> Tensor:
-            result = flat.new_zeros((groups.count * rows, weight.shape[1]))
-            return result.index_add_(0, group * rows + token, by_group).reshape(groups.count, *weight.shape)
+            result = flat.new_zeros((groups.number * rows, weight.shape[1]))
+            return result.index_add_(0, group * rows + token, by_group).reshape(groups.number, *weight.shape)
 
         dweight, statistics = delivery.weight(weight, moments, sums)
         return (None, dweight, statistics, None, delivery.counts(dy), *[None] * (1 + len(ctx.plan)))
 
 
 class RecordedEmbedding(Recorded):
-    def record(self, tokens: Tensor) -> Any:  # type: ignore[override]
+    def record(self, tokens: Tensor) -> Any:
         call = self.start(tokens)
         if call is None:
             return self.plain(tokens)

@@ -25,7 +25,6 @@ class LinearFunction(torch.autograd.Function):
         return F.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dz: Tensor) -> tuple[Optional[Tensor], ...]:
         x, weight, bias = ctx.saved_tensors
         delivery = Delivery(ctx.plan)
@@ -64,7 +63,7 @@ def bias_dtype(dz: Tensor) -> torch.dtype:
 
 
 class RecordedLinear(Recorded):
-    def record(self, x: Tensor) -> Any:  # type: ignore[override]
+    def record(self, x: Tensor) -> Any:
         if x.dim() < 2:
             raise RuntimeError(f"covnoise: '{self.name}' got an input without a batch dimension, {list(x.shape)}")
         call = self.start(x)

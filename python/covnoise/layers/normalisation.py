@@ -46,7 +46,6 @@ class BatchNormFunction(torch.autograd.Function):
         return y, mean, rstd
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dy: Tensor, *_: Any) -> Gradients:
         x, weight, bias, mean, rstd, *running_var = ctx.saved_tensors
         delivery = Delivery(ctx.plan)
@@ -75,7 +74,7 @@ def update_running(module: Any, mean: Tensor, rstd: Tensor, count: int) -> None:
 
 
 class RecordedBatchNorm(Recorded):
-    def record(self, x: Tensor) -> Any:  # type: ignore[override]
+    def record(self, x: Tensor) -> Any:
         module = self.module
         module._check_input_dim(x)
         count = x.numel() // x.shape[1]
@@ -104,7 +103,6 @@ class LayerNormFunction(torch.autograd.Function):
         return y
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dy: Tensor) -> Gradients:
         x, weight, bias, mean, rstd = ctx.saved_tensors
         delivery = Delivery(ctx.plan)
@@ -121,7 +119,7 @@ class LayerNormFunction(torch.autograd.Function):
 
 
 class RecordedLayerNorm(Recorded):
-    def record(self, x: Tensor) -> Any:  # type: ignore[override]
+    def record(self, x: Tensor) -> Any:
         module = self.module
         if x.dim() <= len(module.normalized_shape):
             raise RuntimeError(f"covnoise: '{self.name}' got an input without a batch dimension, {list(x.shape)}")
@@ -145,7 +143,6 @@ class GroupNormFunction(torch.autograd.Function):
         return y
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dy: Tensor) -> Gradients:
         x, weight, bias, mean, rstd = ctx.saved_tensors
         delivery = Delivery(ctx.plan)
@@ -164,7 +161,7 @@ class GroupNormFunction(torch.autograd.Function):
 
 
 class RecordedGroupNorm(Recorded):
-    def record(self, x: Tensor) -> Any:  # type: ignore[override]
+    def record(self, x: Tensor) -> Any:
         call = self.start(x)
         if call is None:
             return self.plain(x)
