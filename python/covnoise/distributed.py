@@ -1,6 +1,4 @@
 """Noise of several ranks: each adds its own before the reduction, so that nothing else has to be sent."""
-from __future__ import annotations
-
 from typing import Any, Optional
 
 import torch
@@ -63,7 +61,7 @@ class NoiseHook:
         work.get_future().then(lambda done: future.set_result(done.value()[0]))
 
 
-def communicate(state: NoiseHook, bucket: Any) -> torch.futures.Future[Tensor]:
+def communicate(state: NoiseHook, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
     return state.add(bucket)
 
 
