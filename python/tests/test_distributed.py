@@ -27,10 +27,16 @@ def reduced_gradient(rank, ranks, structure, passes, sent):
     """This rank's gradient after the reduction, for its shard of the batch, in some passes."""
     model = small_network()
     opt = noisy(model, structure)
-    dist._DEFAULT_FIRST_BUCKET_BYTES = 64  # several buckets
+    dist._DEFAULT_FIRST_BUCKET_BYTES = 64  # several buckets, from the second backward pass on
     ddp = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.001)
     distributed.add_noise_to(ddp, opt)
     x, y = (value.chunk(ranks)[rank] for value in batch(LARGE, 2, 6, 6))
+    losses = losses_of(ddp, x, y)
+    opt.draw(losses)
+    losses.mean().backward()
+    opt._finish(None)
+    opt.zero_grad()
+    opt.steps = STEP
     plain = dist.all_reduce
     dist.all_reduce = lambda tensor, **options: (sent.append(tensor.numel()), plain(tensor, **options))[1]
     try:
