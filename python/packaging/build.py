@@ -37,8 +37,12 @@ def metadata():
         "Description-Content-Type: text/markdown", "", (ROOT / PROJECT["readme"]).read_text()])
 
 
-def build_library(folder):
-    """Compiles the operators for the PyTorch of this Python, whatever environment pip has made for the build."""
+def build_library():
+    """Compiles the operators for the PyTorch of this Python, whatever environment pip has made for the build, unless
+    COVNOISE_BUILT_OPS names a library that was compiled for it."""
+    if os.environ.get("COVNOISE_BUILT_OPS"):
+        return pathlib.Path(os.environ["COVNOISE_BUILT_OPS"]).resolve()
+    folder = ROOT / "build" / "python"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     subprocess.run([sys.executable, "-c", "import torch"], env=environment, check=True)
     generator = ["-G", "Ninja"] if subprocess.run(["ninja", "--version"], capture_output=True).returncode == 0 else []
@@ -46,7 +50,7 @@ def build_library(folder):
                     "-DCMAKE_SKIP_RPATH=ON", f"-DPython3_EXECUTABLE={sys.executable}"], env=environment, check=True)
     subprocess.run(["cmake", "--build", folder, "--target", "covnoise_ops", "--parallel",
                     os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count()))], env=environment, check=True)
-    return (pathlib.Path(folder) / LIBRARY).resolve()
+    return (folder / LIBRARY).resolve()
 
 
 def package_files():
@@ -57,9 +61,8 @@ def package_files():
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     tag = "py3-none-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
     info = f"{NAME}.dist-info"
-    with tempfile.TemporaryDirectory() as folder:
-        files = {str(path.relative_to(ROOT / "python")): path.read_bytes() for path in package_files()}
-        files[f"covnoise/{LIBRARY}"] = build_library(folder).read_bytes()
+    files = {str(path.relative_to(ROOT / "python")): path.read_bytes() for path in package_files()}
+    files[f"covnoise/{LIBRARY}"] = build_library().read_bytes()
     files[f"{info}/METADATA"] = metadata().encode()
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: covnoise\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     files[f"{info}/LICENSE"] = (ROOT / "LICENSE").read_bytes()

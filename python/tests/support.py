@@ -1,7 +1,13 @@
 """Brute force: one backward pass per example, in float64."""
+import os
+
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+import covnoise
+
+DEVICE = os.environ.get("COVNOISE_TEST_DEVICE", "cpu")  # conftest.py makes it PyTorch's default
 
 
 def losses_of(model, x, y):
@@ -51,9 +57,21 @@ def assert_same(found, expected, tolerance=1e-12, gradients=None):
 
 
 def batch(examples, *sizes, classes=3, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(examples, *sizes, generator=generator, dtype=torch.float64)
-    return x, torch.randint(0, classes, (examples,), generator=generator)
+    generator = torch.Generator("cpu").manual_seed(seed)
+    x = torch.randn(examples, *sizes, generator=generator, dtype=torch.float64, device="cpu")
+    y = torch.randint(0, classes, (examples,), generator=generator, device="cpu")
+    device = torch.empty(()).device
+    return x.to(device), y.to(device)
+
+
+def check(model, x, y, estimator, group):
+    """The diagonal of one backward pass of the mean loss."""
+    model = model.double()
+    gradients = example_gradients(model, x, y)
+    stats = covnoise.attach(model, estimator, group)
+    losses_of(model, x, y).mean().backward()
+    assert_same(stats.diagonal(), diagonal_of(gradients, estimator, group), gradients=gradients)
+    stats.detach()
 
 
 def small_network():

@@ -6,10 +6,10 @@ import warnings
 
 import pytest
 import torch
-import torch.nn.functional as F
-from support import (assert_same, batch, diagonal_of, exact_diagonal, example_gradients, ghost_diagonal, losses_of,
+from support import (DEVICE, assert_same, batch, diagonal_of, exact_diagonal, example_gradients, ghost_diagonal, losses_of,
                      small_network)
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import covnoise
 
@@ -85,8 +85,6 @@ class TestTheSameDiagonal:
 
 
 def test_activation_checkpointing(data):
-    from torch.utils.checkpoint import checkpoint
-
     class Checkpointed(nn.Module):
         def __init__(self):
             super().__init__()
@@ -252,7 +250,7 @@ def test_autocast(data):
     model = small_network().float()
     x, y = data[0].float(), data[1]
     stats = covnoise.attach(model, "ghost", GROUP)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(DEVICE, torch.bfloat16):
         losses = losses_of(model, x, y)
     losses.mean().backward()
     low = stats.diagonal()

@@ -1,8 +1,9 @@
 """Every layer that attach knows, against one backward pass per example."""
+import copy
+
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
-from support import assert_same, batch, diagonal_of, example_gradients, losses_of
+from support import assert_same, batch, check, diagonal_of, losses_of, small_network
 from torch import nn
 
 import covnoise
@@ -18,15 +19,6 @@ class Tokens(nn.Module):
 
     def forward(self, tokens):
         return self.head(self.embedding(tokens).tanh().mean(1))
-
-
-def check(model, x, y, estimator, group):
-    model = model.double()
-    gradients = example_gradients(model, x, y)
-    stats = covnoise.attach(model, estimator, group)
-    losses_of(model, x, y).mean().backward()
-    assert_same(stats.diagonal(), diagonal_of(gradients, estimator, group), gradients=gradients)
-    stats.detach()
 
 
 LAYERS = {
@@ -70,34 +62,6 @@ def test_embedding(padding, estimator, group):
     torch.manual_seed(1)
     tokens, y = torch.randint(0, 5, (8, 6)), torch.randint(0, 3, (8,))
     check(Tokens(padding), tokens, y, estimator, group)
-
-
-@given(examples=st.integers(2, 7), group=st.integers(1, 4), channels=st.sampled_from([2, 4]), outputs=st.sampled_from([2, 4]),
-       kernel=st.integers(1, 3), stride=st.integers(1, 2), padding=st.integers(0, 2), dilation=st.integers(1, 2),
-       groups=st.sampled_from([1, 2]), bias=st.booleans())
-@settings(max_examples=40, deadline=None, derandomize=True)
-def test_convolution_of_any_shape(examples, group, channels, outputs, kernel, stride, padding, dilation, groups, bias):
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(channels, outputs, kernel, stride, padding, dilation, groups, bias), nn.Tanh(),
-                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(outputs, 3))
-    estimator = "exact" if group == 1 else "ghost"
-    if estimator == "ghost" and examples <= group:
-        examples = group + 1
-    check(model, *batch(examples, channels, 6, 5), estimator, group)
-
-
-@given(examples=st.integers(2, 9), group=st.integers(1, 4), inputs=st.integers(1, 20), outputs=st.integers(2, 20),
-       positions=st.lists(st.integers(1, 3), max_size=2))
-@settings(max_examples=40, deadline=None, derandomize=True)
-def test_linear_of_any_shape(examples, group, inputs, outputs, positions):
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(inputs, outputs), nn.Tanh(), nn.LayerNorm(outputs))
-    estimator = "exact" if group == 1 else "ghost"
-    examples = max(examples, group + 1)
-    classes = outputs
-    for size in positions:
-        classes *= size
-    check(model, *batch(examples, *positions, inputs, classes=classes), estimator, group)
 
 
 def ghost_network(dimensions):
@@ -154,12 +118,12 @@ def test_batch_norm_contributions(estimator, group, converted):
     assert_same({name: found[name] for name in expected}, expected, 1e-11)
 
 
-@pytest.mark.parametrize("module", [nn.BatchNorm1d(3), nn.BatchNorm2d(3), nn.BatchNorm1d(3, momentum=None),
-                                    nn.BatchNorm2d(3, track_running_stats=False)])
-def test_batch_norm_keeps_its_running_statistics(module):
-    import copy
+@pytest.mark.parametrize("make", [lambda: nn.BatchNorm1d(3), lambda: nn.BatchNorm2d(3),
+                                  lambda: nn.BatchNorm1d(3, momentum=None),
+                                  lambda: nn.BatchNorm2d(3, track_running_stats=False)])
+def test_batch_norm_keeps_its_running_statistics(make):
     torch.manual_seed(0)
-    module = module.double()
+    module = make().double()
     plain = copy.deepcopy(module)
     covnoise.attach(module, "ghost", 4)
     for seed in range(3):
@@ -170,7 +134,6 @@ def test_batch_norm_keeps_its_running_statistics(module):
 
 
 def test_gradients_are_the_plain_ones():
-    from support import small_network
     model = small_network()
     x, y = batch(9, 2, 6, 6)
     losses_of(model, x, y).mean().backward()

@@ -2,7 +2,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import assert_same, batch, ghost_diagonal, example_gradients, losses_of, small_network
+from support import DEVICE, assert_same, batch, ghost_diagonal, example_gradients, losses_of, small_network
 from torch import nn
 
 import covnoise
@@ -100,13 +100,13 @@ def test_ghost_norm_takes_what_autocast_gives():
     x = batch(8, 2, 5, 5)[0].float()
     plain = OPS.ghost_batch_norm(model[0](x), None, model[1].weight, model[1].bias, torch.zeros(4), torch.ones(4), 4, 0.1,
                                  1e-5, False)[0]
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(DEVICE, torch.bfloat16):
         low = model[0](x)
         assert low.dtype == torch.bfloat16
         direct = OPS.ghost_batch_norm(low, None, model[1].weight, model[1].bias, torch.zeros(4), torch.ones(4), 4, 0.1, 1e-5,
                                       False)[0]
         through = model(x)
-    assert direct.dtype == torch.float32
+    assert direct.dtype == (torch.float32 if DEVICE == "cpu" else torch.bfloat16)
     for y in (direct, through):
         assert float((y.float() - plain).abs().max()) < 0.1
 
@@ -178,16 +178,16 @@ def test_compile_says_what_it_could_not_notice():
 
 
 
-@pytest.mark.skipif(not torch.cuda.is_available() or not hasattr(torch.backends.cudnn.conv, "fp32_precision")
-                    if hasattr(torch.backends.cudnn, "conv") else True, reason="no GPU, or no fp32_precision")
+@pytest.mark.skipif(DEVICE == "cpu" or not hasattr(getattr(torch.backends.cudnn, "conv", None), "fp32_precision"),
+                    reason="no GPU, or no fp32_precision")
 def test_fp32_precision_does_not_disturb():
     before = torch.backends.cudnn.conv.fp32_precision
     torch.backends.cudnn.conv.fp32_precision = "tf32" if before != "tf32" else "ieee"
     try:
-        model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 64, 3)).cuda()
+        model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 64, 3))
         x, y = batch(8, 3, 8, 8)
         stats = covnoise.attach(model, "ghost", 4)
-        F.cross_entropy(model(x.float().cuda()), y.cuda()).backward()
+        F.cross_entropy(model(x.float()), y).backward()
         assert all(torch.isfinite(value).all() for value in stats.diagonal().values())
     finally:
         torch.backends.cudnn.conv.fp32_precision = before
