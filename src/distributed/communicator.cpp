@@ -87,11 +87,12 @@ std::string Communicator::presence_of_rank_0(const Wait& wait) {
   return *presence;
 }
 
-/// Throws what ends the waiting for other ranks: a lost rank, or a signal; once the training runs, the second one.
+/// Throws what ends the waiting for other ranks: a signal (once the training runs, the second one), or a lost rank,
+/// which may have ended because of the same signal.
 void Communicator::check_waiting() const {
-  if (const auto lost = peers_ ? peers_->lost() : std::nullopt) throw LostRank(*lost, lost_message(*lost));
   if (met_ ? options_.stop_now() : options_.caught_signal() != 0)
     throw Error("interrupted while waiting for the other ranks", 128 + options_.caught_signal());
+  if (const auto lost = peers_ ? peers_->lost() : std::nullopt) throw LostRank(*lost, lost_message(*lost));
 }
 
 Communicator::~Communicator() { group_.reset(); }

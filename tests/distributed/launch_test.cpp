@@ -57,6 +57,29 @@ TEST(Launch, WaitingForAnotherMachineCanBeInterrupted) {
                                                  HasSubstr("interrupted while waiting for the other ranks")));
 }
 
+/// One step of this training takes minutes.
+TEST(Launch, PassesTheSecondInterruptOnWhichStopsWithinTheStep) {
+  const testing::TemporaryFolder folder;
+  testing::Process process(
+      {COVNOISE_PROGRAM, "launch", "--nproc", "2", "train", "--model=resnet20", "--data=glyphs", "--threads=1",
+       "--epochs=9", "--set=train.batch=10000", "--set=train.ghost_batch=2", "--set=train.micro_batch=2",
+       "--set=train.warmup=0", "--set=train.lr=0.1", "--out=" + (folder / "run").string()},
+      folder / "log");
+  const auto says = [&](const char* text) { return process.output().find(text) != std::string::npos; };
+  constexpr std::chrono::seconds kLong(120);
+  ASSERT_TRUE(wait_until([&] { return says("parameters, "); }, kLong)) << process.output();
+  process.signal(SIGINT);
+  ASSERT_TRUE(wait_until([&] { return says("stopping after this step"); }, kLong)) << process.output();
+  const auto again = [&] {
+    if (says("passing the second signal on")) return true;
+    process.signal(SIGINT);  // ignored if it comes too soon after the first
+    return false;
+  };
+  ASSERT_TRUE(wait_until(again, kLong)) << process.output();
+  EXPECT_EQ(process.wait(), 128 + SIGINT) << process.output();
+  EXPECT_THAT(process.output(), HasSubstr("stopped within a step"));
+}
+
 /// Kills rank 1 after another checkpoint.
 void kill_rank_one(const testing::Process& launcher, const std::filesystem::path& run) {
   const auto before = newest_step(run);
