@@ -94,6 +94,7 @@ const GradientPass::Result& TrainingStep::run_pass(const Loader& loader, const a
   GradientPass::Batch batch;
   batch.size = shard.count;
   batch.load = [&](std::int64_t first, std::int64_t count) {
+    before_micro_batch_();
     const auto chosen = indices.narrow(0, shard.first + first, count);
     return GradientPass::Examples{loader.images(chosen, epoch), loader.labels(chosen)};
   };

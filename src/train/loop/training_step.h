@@ -40,6 +40,9 @@ class TrainingStep {
   /// finite is an Error that names the step and the parameter.
   std::vector<StepResult> collect();
 
+  /// Called on this thread before each micro-batch is loaded (on a GPU: before each batch); may throw.
+  void set_before_micro_batch(std::function<void()> call) { before_micro_batch_ = std::move(call); }
+
   Sgd& sgd() { return sgd_; }
   Injection& injection() { return injection_; }
   GradientAllReduce* all_reduce() { return all_reduce_.get(); }  ///< null in a single process
@@ -63,6 +66,7 @@ class TrainingStep {
   Sgd sgd_;
   std::unique_ptr<GradientAllReduce> all_reduce_;
   std::vector<Launched> launched_;
+  std::function<void()> before_micro_batch_ = [] {};
 };
 
 }  // namespace covnoise
