@@ -17,7 +17,10 @@ struct TrainOptions {
   Config config;              ///< resolved (train/defaults.h)
   std::filesystem::path out;  ///< the run's folder
   DataSetByName data;         ///< called once, with data.name, after the configuration has been checked
-  std::function<bool()> stop_requested = [] { return false; };              ///< called after every step
+  std::function<bool()> stop_requested = [] { return false; };  ///< called after every step
+  /// Called before every micro-batch (on a GPU: every step) and every slice of an evaluation; if true, train() gives up
+  /// the step it is in.
+  std::function<bool()> stop_now = [] { return false; };
   std::function<void(const std::string&)> say = [](const std::string&) {};  ///< receives lines for the user
   bool progress_bar = false;                                                ///< on standard error
   Communicator* communicator = nullptr;  ///< ranks that train together; rank 0 writes. Null: one process
@@ -29,6 +32,7 @@ enum class Outcome {
   kFinished,        ///< the last step was done
   kFinishedBefore,  ///< there was nothing left to do
   kInterrupted,     ///< a checkpoint was written
+  kStoppedNow,      ///< within a step: the last checkpoint is the newest state
 };
 
 /// Trains in the folder `out`: starts a new run where it is empty, and resumes an unfinished run of the same

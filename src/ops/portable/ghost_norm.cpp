@@ -1,4 +1,6 @@
 #include "covnoise/ops/internal/group_squares.h"
+#include "covnoise/ops/internal/optional_tensor.h"
+#include "ops/normalisation/norm_statistics.h"
 #include "ops/portable/portable.h"
 
 #include <ATen/ATen.h>
@@ -52,7 +54,7 @@ std::tuple<at::Tensor, at::Tensor> ghost_norm(const NormForward& c) {
   at::addcmul_out(out, (c.bias - mean * scale).unsqueeze(1), in, scale.unsqueeze(1));
   if (c.residual.defined()) y.add_(c.residual);
   if (c.relu) y.relu_();
-  return {y, at::stack({mean, rstd})};
+  return {y, norm_statistics(mean, rstd, c.eps, c.weight, c.bias)};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> ghost_norm_backward(const NormBackward& c) {
@@ -80,7 +82,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> ghost_norm_backward(c
   const auto flat = [&](const at::Tensor& sums) { return sums.view({-1, channels}); };
   if (c.weight_squares.defined()) c.weight_squares.add_(group_squares(flat(dweight), c.examples_per_group));
   if (c.bias_squares.defined()) c.bias_squares.add_(group_squares(flat(dbias), c.examples_per_group));
-  return {dx, c.residual ? (c.relu ? d : d.clone()) : at::Tensor(), flat(dweight).sum(0), flat(dbias).sum(0)};
+  return {dx, c.residual ? (c.relu ? d : d.clone()) : nothing_like(dx), flat(dweight).sum(0), flat(dbias).sum(0)};
 }
 
 }  // namespace covnoise::portable

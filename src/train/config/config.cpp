@@ -7,6 +7,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/digest.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/core/internal/toml_text.h"
 #include "covnoise/noise/injection.h"
 #include "covnoise/train/regimes.h"
 #include "covnoise/train/schedule.h"
@@ -92,7 +93,8 @@ void check_config(const Config& config) {
 }
 
 Config load_config(const std::optional<std::filesystem::path>& recipe, const std::vector<std::string>& overrides) {
-  return recipe ? load_recipe(read_file(*recipe), recipe->string(), overrides) : merged(nullptr, overrides);
+  return recipe ? load_recipe(read_file(*recipe, kLargestToml), recipe->string(), overrides)
+                : merged(nullptr, overrides);
 }
 
 Config load_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides) {

@@ -171,8 +171,19 @@ void MetricsWriter::flush_synced() {
 }
 
 bool is_metrics_record(const Json& record) {
-  return record.is_object() && record.contains("kind") && record["kind"].is_string() && record.contains("step") &&
-         record["step"].is_number_integer();
+  constexpr std::int64_t kMost = std::int64_t{1} << 53;  // whole numbers up to it are exact in every reader
+  const auto is_count = [](const Json& value) {
+    const bool huge = value.is_number_unsigned() && value.get<std::uint64_t>() > kMost;
+    return value.is_number_integer() && !huge && value.get<std::int64_t>() >= 0;
+  };
+  const auto has = [&](const char* key, bool needed, auto good) {
+    const auto found = record.find(key);
+    return found == record.end() ? !needed : good(*found);
+  };
+  const auto is_text = [](const Json& value) { return value.is_string(); };
+  const auto is_number = [](const Json& value) { return value.is_number(); };
+  return record.is_object() && has("kind", true, is_text) && has("step", true, is_count) &&
+         has("epoch", false, is_count) && has("message", false, is_text) && has("seconds", false, is_number);
 }
 
 std::vector<Json> read_metrics(const fs::path& run_folder, std::optional<std::int64_t> last) {

@@ -45,6 +45,8 @@ Outcome run_to_the_end(TrainingRun& run, const RunFiles& files, Communicator* ra
   } catch (const Diverged&) {
     if (ranks) ranks->leave();
     throw;
+  } catch (const StoppedNow&) {
+    return Outcome::kStoppedNow;
   }
 }
 

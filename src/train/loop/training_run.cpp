@@ -52,6 +52,11 @@ TrainingRun::TrainingRun(const TrainOptions& options, const DataSource& source)
       step_(options.config, *model_, parameters_, schedule_, options.communicator, options.buckets),
       guessing_loss_(std::log(static_cast<double>(source.classes.size()))) {
   model_->train();
+  step_.set_before_micro_batch([this] { check_stop_now(); });
+}
+
+void TrainingRun::check_stop_now() const {
+  if (options_.stop_now()) throw StoppedNow();
 }
 
 void TrainingRun::restore_momentum(const LoadedCheckpoint& latest) {
@@ -184,7 +189,7 @@ void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
   if (result.fisher_trace) record["fisher_trace"] = *result.fisher_trace;
   if (const auto scale = progress_.noise_scale(); scale && result.fisher_trace) record["noise_scale"] = *scale;
   record["temperature"] = rate / static_cast<double>(context.batch);
-  record["noise_temperature"] = result.clip_factor * step_.injection().noise_temperature(context);
+  record["noise_temperature"] = result.clip_factor * step_.injection().noise_temperature(context, result.noise_scale);
   record["images_per_s"] = images_per_second();
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
   metrics.write(record);
@@ -195,17 +200,18 @@ nlohmann::ordered_json TrainingRun::evaluation(std::int64_t epoch, double& judge
   const std::int64_t every = config_.train.eval_every;
   if (!finished() && (every == 0 || (epoch + 1) % every != 0)) return record;
   const auto whole = whole_statistics();
+  const auto check = [this] { check_stop_now(); };
   if (config_.train.eval_train == "every" || (config_.train.eval_train == "last" && finished())) {
-    const auto train = evaluate(*model_, split_.train, options_.communicator);
+    const auto train = evaluate(*model_, split_.train, options_.communicator, check);
     record["train_eval_loss"] = train.loss;
     record["train_eval_accuracy"] = train.accuracy;
   }
-  const auto test = evaluate(*model_, split_.test, options_.communicator);
+  const auto test = evaluate(*model_, split_.test, options_.communicator, check);
   record["test_loss"] = test.loss;
   record["test_accuracy"] = test.accuracy;
   judged = test.accuracy;
   if (split_.validation) {
-    judged = evaluate(*model_, *split_.validation, options_.communicator).accuracy;
+    judged = evaluate(*model_, *split_.validation, options_.communicator, check).accuracy;
     record["val_accuracy"] = judged;
   }
   return record;

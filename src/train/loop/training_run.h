@@ -21,6 +21,9 @@ struct RunFiles {
   Provenance provenance;
 };
 
+/// Thrown where TrainOptions::stop_now ends a step or an evaluation.
+struct StoppedNow {};
+
 /// The training loop of one run's folder.
 class TrainingRun {
  public:
@@ -49,6 +52,7 @@ class TrainingRun {
   /// For evaluation and saving: the running statistics of all ranks.
   std::unique_ptr<RunningStatistics::Whole> whole_statistics();
   double images_per_second() const;
+  void check_stop_now() const;
 
   const TrainOptions& options_;
   const Config& config_;

@@ -36,7 +36,8 @@ class MetricsWriter {
   std::int64_t records_ = 0;
 };
 
-/// Whether this is an object with a `kind` and a `step`.
+/// Whether this is an object with a `kind` and a `step`, and `epoch`, `message` and `seconds` have their types if
+/// present.
 bool is_metrics_record(const nlohmann::ordered_json& json);
 
 /// The records of a run's metrics.jsonl; a torn last line is left out, a damaged line is an Error. With `last`, only
