@@ -21,7 +21,7 @@ class Fetch : public ::testing::Test {
     content_ = packed(noise());
     server_.files["/big.gz"] = content_;
     Layout layout{Layout::Form::kIdx, "Tiny/raw", {{"big", "", md5_text(content_)}}, {}};
-    set_ = {{"tiny", 1, 2, 3, 3, 3, 2, ""}, {}, false, {layout}, {server_.url()}, packed_files(layout)};
+    set_ = {{"tiny", 1, 2, 3, 3, 3, 2, ""}, {}, false, {layout}, {server_.url()}, packed_files(layout), ""};
   }
   static std::string noise() {
     std::string bytes(100'000, '\0');
