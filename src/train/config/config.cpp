@@ -117,7 +117,7 @@ Config parse_config(std::string_view toml, const std::string& name) {
 }
 
 Config read_config(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  const std::string text = read_file(path);
+  const std::string text = read_file(path, kLargestToml);
   check_last_line(text, path.string());
   Config config = parse_config(text, path.string());
   for (const auto& setting : overrides) apply_override(config, setting);
