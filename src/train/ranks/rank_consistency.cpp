@@ -65,7 +65,8 @@ void refuse_other_training(Communicator& communicator, const Config& config, con
 }
 
 void refuse_other_data(Communicator& communicator, const DataSource& source) {
-  const auto all = communicator.all_gather(checksum(source.train) + checksum(source.test));
+  const auto all =
+      communicator.all_gather(source.digest.empty() ? checksum(source.train) + checksum(source.test) : source.digest);
   for (int rank = 1; rank < communicator.size(); ++rank) {
     if (all[static_cast<std::size_t>(rank)] == all[0]) continue;
     refuse_together(communicator, fmt::format("rank {} ({}) has other data of the name {}: its bytes are not rank 0's",
