@@ -1,5 +1,6 @@
 #include "covnoise/train/defaults.h"
 
+#include "covnoise/core/internal/digest.h"
 #include "covnoise/nn/model_zoo.h"
 #include "covnoise/noise/structure.h"
 
@@ -48,6 +49,7 @@ void resolve_defaults(Config& config) {
                               : std::min(largest_batch(config),
                                          std::max<std::int64_t>(1, model_info(config.model).micro_batch / unit) * unit);
   }
+  if (!train.init.empty() && train.init_sha256.empty()) train.init_sha256 = sha256_hex_of_file(train.init);
   auto& noise = config.noise;
   if (noise.match_lr == 0) noise.match_lr = default_rate(config.model, noise.small_batch);
   if (noise.group == 0) noise.group = noise.small_batch;

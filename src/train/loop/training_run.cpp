@@ -135,7 +135,8 @@ void TrainingRun::one_step(MetricsWriter* metrics) {
   const bool logged = (progress_.step + 1) % every == 0;
   auto* all_reduce = step_.all_reduce();
   if (all_reduce) all_reduce->request_stop(options_.stop_requested());
-  step_.launch(progress_.step, split_.train, order_.narrow(0, place * batch, batch), logged);
+  step_.launch(progress_.step, split_.train, order_.narrow(0, place * batch, batch), logged,
+               place + 1 < steps ? order_.narrow(0, (place + 1) * batch, batch) : at::Tensor());
   ++progress_.step;
   training_images_ += batch;
   // A GPU continues with the next step in the meantime, unless results are needed now.
