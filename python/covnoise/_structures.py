@@ -51,6 +51,13 @@ class Draw:
         return _philox.normals_of_variance(variance, *self._stream(parameter))
 
 
+def scaled(wanted: list[tuple[Tensor, float]], samples: list[Tensor], factor: float = 1.0) -> dict[int, Tensor]:
+    """The samples times their scales, by id of the parameter."""
+    if samples:
+        torch._foreach_mul_(samples, [scale * factor for _, scale in wanted])
+    return {id(parameter): sample for (parameter, _), sample in zip(wanted, samples)}
+
+
 class Structure:
     """One covariance C. `sample` gives s C^(1/2) xi by id of the parameter."""
 
@@ -91,8 +98,8 @@ class DiagonalFisher(Structure):
     def sample(self, draw: Draw, chosen: Optional[set[int]]) -> dict[int, Tensor]:
         wanted = draw.wanted(chosen)
         diagonal = draw.diagonal() if wanted else {}
-        return {id(parameter): draw.normals_of_variance(parameter, diagonal[draw.names[id(parameter)]]).mul_(scale)
-                for parameter, scale in wanted}
+        return scaled(wanted, [draw.normals_of_variance(parameter, diagonal[draw.names[id(parameter)]])
+                               for parameter, _ in wanted])
 
 
 class FisherTrace(Structure):
@@ -108,8 +115,8 @@ class FisherTrace(Structure):
         assert draw.measurement is not None
         diagonal = draw.diagonal()
         mean = float(draw.measurement.trace()) / sum(value.numel() for value in diagonal.values())
-        return {id(parameter): draw.normals(parameter, diagonal[draw.names[id(parameter)]]).mul_(scale * mean**0.5)
-                for parameter, scale in wanted}
+        return scaled(wanted, [draw.normals(parameter, diagonal[draw.names[id(parameter)]]) for parameter, _ in wanted],
+                      mean**0.5)
 
 
 class FullFisher(Structure):

@@ -14,6 +14,14 @@ from .statistics import Statistics
 PLACEMENTS = ("update", "gradient")
 
 
+def add(parameters: list[Tensor], targets: list[Tensor], noise: dict[int, Tensor], factor: float) -> None:
+    """targets += factor noise, for the parameters that have noise."""
+    pairs = [(target, noise[id(parameter)].to(target.dtype))
+             for parameter, target in zip(parameters, targets) if id(parameter) in noise]
+    if pairs:
+        torch._foreach_add_([target for target, _ in pairs], [value for _, value in pairs], alpha=factor)
+
+
 class Noisy(torch.optim.Optimizer):
     """Adds the noise that a batch of `small_batch` (M_S) would have had in addition to one of M_L:
 
@@ -113,9 +121,7 @@ class Noisy(torch.optim.Optimizer):
         self.optimizer.step()
         if self.placement == "update":
             for group in self.param_groups:
-                for parameter in group["params"]:
-                    if id(parameter) in noise:
-                        parameter.sub_(noise[id(parameter)].to(parameter.dtype), alpha=float(group["lr"]))
+                add(group["params"], group["params"], noise, -float(group["lr"]))
         self._finish(measurement)
         return result
 
@@ -127,9 +133,8 @@ class Noisy(torch.optim.Optimizer):
         self._finish(measurement)
 
     def _add(self, noise: dict[int, Tensor]) -> None:
-        for parameter in self._parameters():
-            if id(parameter) in noise and parameter.grad is not None:
-                parameter.grad.add_(noise[id(parameter)].to(parameter.grad.dtype))
+        parameters = [parameter for parameter in self._parameters() if parameter.grad is not None]
+        add(parameters, [parameter.grad for parameter in parameters], noise, 1.0)
 
     def _finish(self, measurement: Optional[Measurement]) -> None:
         self.steps += 1
