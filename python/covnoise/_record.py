@@ -106,7 +106,6 @@ class Recorded:
         self.statistics = statistics
         self.name = name
         self.module = module
-        self.plain: Callable[..., Any] = module.forward
         self.weight = weight
         self.bias = bias
         self.count = self._new_count()  # .grad: examples, groups
@@ -118,6 +117,10 @@ class Recorded:
     def record(self, x: Tensor) -> Any:
         """The module's output, with statistics in its backward pass."""
         raise NotImplementedError
+
+    def plain(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's own forward."""
+        return type(self.module).forward(self.module, *args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self.statistics.recording() or self.measured_elsewhere or not self.trains():

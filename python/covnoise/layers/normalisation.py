@@ -46,7 +46,7 @@ class BatchNormFunction(torch.autograd.Function):
         return y, mean, rstd
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor, *_: Any) -> Gradients:
+    def backward(ctx: Any, dy: Tensor, dmean: None, drstd: None) -> Gradients:
         x, weight, bias, mean, rstd, *running_var = ctx.saved_tensors
         delivery = Delivery(ctx.plan)
         of_bias = over_positions(dy)
