@@ -27,11 +27,15 @@ class BetweenPasses:
         self.total: Optional[Tensor] = None
         self.squares: Optional[Tensor] = None  # sum_k S_k^2 / m_k
         self.previous: Optional[Pass] = None
-        self.remove = parameter.register_hook(self._hook).remove if parameter.requires_grad else None
+        self._handle = parameter.register_hook(self._hook) if parameter.requires_grad else None
 
     def _hook(self, gradient: Tensor) -> None:
         if self.statistics.recording_backward():
             self.add(gradient.detach())
+
+    def detach(self) -> None:
+        if self._handle is not None:
+            self._handle.remove()
 
     def add(self, gradient: Tensor) -> None:
         examples = self.statistics.batch_size

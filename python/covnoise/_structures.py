@@ -63,8 +63,9 @@ class Structure:
 
     name = ""
     needs_statistics = False
-    scaled_by_batch = True     # whether s applies; otherwise sigma is the strength
-    adds_up_over_shards = False  # whether independent samples of shards add up to one of the batch
+    scaled_by_batch = True       # whether s applies; otherwise sigma is the strength
+    of_examples = False          # whether C is a mean over the examples, which differ from rank to rank
+    adds_up_over_shards = False  # whether independent samples of shards, parameter by parameter, add up to one of the batch
 
     def __init__(self, sigma: float) -> None:
         self.sigma = sigma
@@ -93,7 +94,7 @@ class DiagonalFisher(Structure):
     """C = diag(F), equation 6 and algorithm 1 of the paper; the diagonal is the statistics'."""
 
     name = "diag-fisher"
-    needs_statistics = adds_up_over_shards = True
+    needs_statistics = of_examples = adds_up_over_shards = True
 
     def sample(self, draw: Draw, chosen: Optional[set[int]]) -> dict[int, Tensor]:
         wanted = draw.wanted(chosen)
@@ -106,7 +107,7 @@ class FisherTrace(Structure):
     """C = (Tr F / d) I: the diagonal's total variance without its structure (section 5.4 of the paper)."""
 
     name = "fisher-trace"
-    needs_statistics = True
+    needs_statistics = of_examples = True
 
     def sample(self, draw: Draw, chosen: Optional[set[int]]) -> dict[int, Tensor]:
         wanted = draw.wanted(chosen)
@@ -123,8 +124,7 @@ class FullFisher(Structure):
     """C = F = (1/M) sum_i g_i g_i^T, equation 5: the draw is (1/sqrt M) sum_i sigma_i g_i, sigma_i = +-1."""
 
     name = "full-fisher"
-    needs_statistics = False
-    adds_up_over_shards = True
+    of_examples = adds_up_over_shards = True
 
     def __init__(self, sigma: float) -> None:
         super().__init__(sigma)

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, Callable, Optional, Union
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from . import _philox
@@ -114,6 +115,7 @@ class Noisy(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 result = closure()
+        self._check_ranks()
         measurement = self.measured()
         noise = {} if self.noise_by_hook else self.sample(measurement)
         if self.placement == "gradient":
@@ -128,9 +130,17 @@ class Noisy(torch.optim.Optimizer):
     @torch.no_grad()
     def add_to_gradients(self) -> None:
         """The noise of a step whose update somebody else makes."""
+        self._check_ranks()
         measurement = self.measured()
         self._add(self.sample(measurement))
         self._finish(measurement)
+
+    def _check_ranks(self) -> None:
+        """Noise from each rank's own examples, added after the reduction, would let the ranks' parameters drift apart."""
+        ranks = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+        if ranks > 1 and self.structure.of_examples and self.on() and not self.noise_by_hook:
+            raise RuntimeError(f"covnoise: {ranks} ranks train together; call covnoise.distributed.add_noise_to(ddp, opt) "
+                               "after DistributedDataParallel")
 
     def _add(self, noise: dict[int, Tensor]) -> None:
         parameters = [parameter for parameter in self._parameters() if parameter.grad is not None]
