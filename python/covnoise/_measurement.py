@@ -24,7 +24,7 @@ class Measurement:
     def __init__(self, statistics: Statistics, only: Optional[set[int]] = None) -> None:
         self.estimator = statistics.estimator
         self.between = {each.names[0]: each.measured() for each in statistics.between
-                        if only is None or id(each.parameter) in only}
+                        if each.parameter.requires_grad and (only is None or id(each.parameter) in only)}
         layers = [layer for layer in statistics.layers if layer.count.grad is not None
                   and (only is None or any(id(record.parameter) in only for record in layer.records()))]
         self.examples, self.groups = _counted(layers)

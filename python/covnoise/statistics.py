@@ -68,6 +68,8 @@ class Statistics:
         for record in self.recorded:
             record.end_pass()
             record.finish()
+        for each in self.between:
+            each.watch()
         self._verify()
 
     def admits(self, layer: Recorded, x: Tensor) -> bool:
