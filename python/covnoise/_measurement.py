@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Optional
 import torch
 from torch import Tensor
 
-from ._record import Recorded
+from ._recorded import Recorded
 
 if TYPE_CHECKING:
     from .statistics import Statistics

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from ._between import BetweenPasses
-from ._record import ParameterRecord, Recorded
+from ._record import ParameterRecord
+from ._recorded import Recorded
 from .ghost_norm import GhostBatchNorm, RecordedGhostBatchNorm
 from .layers.convolution import RecordedConvolution
 from .layers.embedding import RecordedEmbedding

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ._record import Delivery, refuse_second_derivative
+from ._delivery import Delivery, refuse_second_derivative
 from .layers._operands import autocast_dtype, operand
 from .layers.normalisation import RecordedBatchNorm, over_positions
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from ._between import BetweenPasses
 from ._measurement import Measurement
-from ._record import ParameterRecord, Recorded, compiling
+from ._record import ParameterRecord, compiling
+from ._recorded import Recorded
 
 LOSSES = ("mean", "sum")
 

@@ -9,7 +9,9 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from .._record import Delivery, Recorded, compiling
+from .._delivery import Delivery
+from .._record import compiling
+from .._recorded import Recorded
 from ._operands import widened
 
 Gradients = tuple[Optional[Tensor], ...]
