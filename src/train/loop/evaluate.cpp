@@ -6,7 +6,8 @@
 
 namespace covnoise {
 
-Evaluation evaluate(Model& model, const Loader& loader, Communicator* ranks) {
+Evaluation evaluate(Model& model, const Loader& loader, Communicator* ranks,
+                    const std::function<void()>& before_slice) {
   const std::int64_t slice = loader.device().is_cuda() ? 5000 : 500;
   const std::int64_t slices = (loader.size() + slice - 1) / slice;
   const torch::NoGradGuard no_grad;
@@ -15,6 +16,7 @@ Evaluation evaluate(Model& model, const Loader& loader, Communicator* ranks) {
   // Sums of losses and of correct answers per slice, added up in order, whichever rank computed them.
   auto sums = torch::zeros({slices, 2}, torch::TensorOptions(loader.device()).dtype(torch::kFloat64));
   for (std::int64_t i = ranks ? ranks->rank() : 0; i < slices; i += ranks ? ranks->size() : 1) {
+    before_slice();
     const auto indices = torch::arange(i * slice, std::min(loader.size(), (i + 1) * slice));
     const auto labels = loader.labels(indices);
     const auto logits = model.forward(loader.plain_images(indices));
