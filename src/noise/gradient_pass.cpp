@@ -41,8 +41,9 @@ void GradientPass::check_accounted(const Needs& needs) const {
     const auto& allowed = options_.without_noise;
     if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
     throw Error(
-        fmt::format("parameter '{}' belongs to a layer that cannot account for examples; use covnoise's layers "
-                    "there, or name it in GradientPass::Options::without_noise to leave it without noise",
+        fmt::format("parameter '{}' belongs to a layer that cannot account for examples, or to several layers that "
+                    "share only part of their parameters; use covnoise's layers there, or name it in "
+                    "GradientPass::Options::without_noise to leave it without noise",
                     name));
   }
 }
@@ -72,16 +73,18 @@ void GradientPass::add(const at::Tensor& images, const at::Tensor& labels) {
   const bool extra = needs_.extra != ExtraBackward::kNone;
   if (statistics) {
     recorder_->set_active(true);
-    recorder_->set_first(first_of_micro_);
+    recorder_->begin_pass(first_of_micro_, images.size(0));
   }
   const auto logits = forward_(images);
   const auto losses = cross_entropy_losses(logits, labels);
+  if (statistics) recorder_->check_uses(losses);
   if (of_model) recorder_->set_active(false);
   torch::autograd::backward({losses}, {torch::ones_like(losses)}, /*retain_graph=*/of_model || extra);
   if (of_model) {
     recorder_->set_active(true);
     const auto sampled = sampled_losses(logits);
-    torch::autograd::grad({sampled}, module_.parameters(), {torch::ones_like(sampled)}, /*retain_graph=*/extra);
+    torch::autograd::grad({sampled}, trainable(), {torch::ones_like(sampled)}, /*retain_graph=*/extra,
+                          /*create_graph=*/false, /*allow_unused=*/true);
   }
   if (statistics) recorder_->stop();
   if (extra) draw_backward(logits, losses);
@@ -113,10 +116,20 @@ void GradientPass::draw_backward(const at::Tensor& logits, const at::Tensor& los
   const auto target = sampled ? sampled_losses(logits) : losses;
   const auto signs = sampled ? torch::ones_like(target)
                              : next_of(signs_, target.size(0), target.options().requires_grad(false), fill_signs);
-  const auto gradients = torch::autograd::grad({target}, module_.parameters(), {signs});
+  const auto gradients = torch::autograd::grad({target}, trainable(), {signs}, /*retain_graph=*/false,
+                                               /*create_graph=*/false, /*allow_unused=*/true);
   const torch::NoGradGuard no_grad;
   const auto views = parameters_.views(draw_);
-  for (std::size_t i = 0; i < views.size(); ++i) views[i].add_(gradients[i]);
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (gradients[i].defined()) views[i].add_(gradients[i]);
+  }
+}
+
+/// In the order of the flat parameters.
+std::vector<at::Tensor> GradientPass::trainable() const {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : trainable_parameters(module_)) tensors.push_back(tensor);
+  return tensors;
 }
 
 /// From sums over the batch, in place. exact, spatial: (1/M) sum_i g_i^2. ghost: see group_variance.
@@ -164,7 +177,7 @@ GradientStatistics GradientPass::statistics_of(const FlatParameters& slice) cons
   statistics.gradient = slice.gradient();
   if (needs_.squares != Squares::kNone) {
     statistics.diagonal = slice.slice_of(recorder_->squares());
-    statistics.centred = needs_.squares == Squares::kGhost;
+    statistics.centred = centred(needs_.squares);
   }
   if (needs_.kronecker) {
     statistics.factors = factors_of(slice);

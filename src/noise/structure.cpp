@@ -1,6 +1,7 @@
 #include "covnoise/noise/structure.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/ops/random.h"
 #include "noise/structures.h"
 
 #include <fmt/format.h>
@@ -40,6 +41,20 @@ std::vector<std::string> structure_names() {
   std::vector<std::string> names;
   for (const auto& row : kStructures) names.emplace_back(row.name);
   return names;
+}
+
+at::Tensor DiagonalStructure::sample(const GradientStatistics& statistics, const RandomStream& stream) const {
+  const auto variances = variance(statistics);
+  auto noise = at::empty_like(variances);
+  fill_normal_of_variance(noise, variances, stream);
+  return noise;
+}
+
+at::Tensor equal_variance(const GradientStatistics& statistics, const at::Tensor& value) {
+  auto variances = at::empty_like(statistics.gradient);
+  variances.copy_(value.expand_as(variances));
+  statistics.parameters->clear_gaps(variances);
+  return variances;
 }
 
 Squares squares_estimator(const NoiseOptions& options, bool batch_statistics) {

@@ -112,6 +112,7 @@ class GradientPass {
   void draw_backward(const at::Tensor& logits, const at::Tensor& losses);
   at::Tensor sampled_losses(const at::Tensor& logits);
   void check_accounted(const Needs& needs) const;
+  std::vector<at::Tensor> trainable() const;
   void finish_elements(std::int64_t first);
   void finish_diagonal(at::Tensor squares, const at::Tensor& mean) const;
   GradientStatistics statistics_of(const FlatParameters& slice) const;

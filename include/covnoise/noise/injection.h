@@ -44,6 +44,7 @@ class Injection {
 
   /// Whether each shard of a batch draws its own share of the noise.
   bool drawn_by_shards() const { return structure_->adds_up_over_shards(); }
+  bool needs_only_trace() const { return structure_->needs_only_trace(); }  ///< NoiseStructure::needs_only_trace
   Needs structure_needs() const { return structure_->needs(); }  ///< in a step with noise that refreshes the statistics
   Placement placement() const { return options_.placement; }
   /// a_eff s^2 in the gradient, a (1 - momentum) s^2 in the update, to compare with SGD's own a_eff / M.
