@@ -18,61 +18,72 @@ void for_accounted_layers(torch::nn::Module& module, const Use& use) {
   });
 }
 
-}  // namespace
+/// An accounted layer, and its parameters as indices into trainable_parameters.
+struct Found {
+  AccountedLayer* layer;
+  std::int64_t weight, bias;  // bias -1: none
+  bool same_as(const Found& other) const { return weight == other.weight && bias == other.bias; }
+};
 
-Recorder::Recorder(torch::nn::Module& module, const FlatParameters& parameters)
-    : module_(module), parameters_(parameters) {
+/// Those whose parameters are their own, or shared as a whole: a weight that is shared without its bias, or the other
+/// way round, would be squared in parts.
+std::vector<Found> find_layers(torch::nn::Module& module) {
   std::map<const at::TensorImpl*, std::int64_t> index;
-  for (const auto& [name, tensor] : trainable_parameters(module)) {
-    index[tensor.unsafeGetTensorImpl()] = static_cast<std::int64_t>(trainable_.size());
-    trainable_.push_back(tensor);
-  }
-  TORCH_CHECK(trainable_.size() == parameters.entries().size(), "the flat parameters are not those of this network");
+  for (const auto& [name, tensor] : trainable_parameters(module))
+    index.emplace(tensor.unsafeGetTensorImpl(), static_cast<std::int64_t>(index.size()));
   const auto index_of = [&](const at::Tensor& parameter) {
     const auto found = parameter.defined() ? index.find(parameter.unsafeGetTensorImpl()) : index.end();
     return found == index.end() ? -1 : found->second;
   };
+  std::vector<Found> all, whole;
   for_accounted_layers(module, [&](AccountedLayer& layer) {
-    const std::int64_t weight = index_of(layer.weight_parameter()), bias = index_of(layer.bias_parameter());
-    if (weight < 0) return;  // frozen
-    const auto same = std::find_if(layers_.begin(), layers_.end(), [&](const Layer& other) {
-      return static_cast<std::int64_t>(other.weight) == weight && other.bias == bias;
+    const Found found{&layer, index_of(layer.weight_parameter()), index_of(layer.bias_parameter())};
+    if (found.weight >= 0) all.push_back(found);  // not frozen
+  });
+  for (const auto& layer : all) {
+    const bool in_parts = std::any_of(all.begin(), all.end(), [&](const Found& other) {
+      const bool touches = layer.weight == other.weight || (layer.bias >= 0 && layer.bias == other.bias);
+      return touches && !layer.same_as(other);
     });
-    if (same != layers_.end()) return layer.set_record(same->record);
-    Layer entry{static_cast<std::size_t>(weight), bias, layer.has_kronecker_factors(),
+    if (!in_parts) whole.push_back(layer);
+  }
+  return whole;
+}
+
+}  // namespace
+
+std::vector<std::string> unaccounted_parameters(torch::nn::Module& module) {
+  const auto layers = find_layers(module);
+  std::vector<std::string> names;
+  std::int64_t i = 0;
+  for (const auto& [name, tensor] : trainable_parameters(module)) {
+    const bool known = std::any_of(layers.begin(), layers.end(),
+                                   [&](const Found& layer) { return layer.weight == i || layer.bias == i; });
+    if (!known) names.push_back(name);
+    ++i;
+  }
+  return names;
+}
+
+Recorder::Recorder(torch::nn::Module& module, const FlatParameters& parameters)
+    : module_(module), parameters_(parameters), unaccounted_(unaccounted_parameters(module)) {
+  for (const auto& [name, tensor] : trainable_parameters(module)) trainable_.push_back(tensor);
+  TORCH_CHECK(trainable_.size() == parameters.entries().size(), "the flat parameters are not those of this network");
+  for (const auto& found : find_layers(module)) {
+    const auto same = std::find_if(layers_.begin(), layers_.end(), [&](const Layer& other) {
+      return static_cast<std::int64_t>(other.weight) == found.weight && other.bias == found.bias;
+    });
+    if (same != layers_.end()) {
+      found.layer->set_record(same->record);
+      continue;
+    }
+    Layer entry{static_cast<std::size_t>(found.weight), found.bias, found.layer->has_kronecker_factors(),
                 c10::make_intrusive<LayerRecord>()};
     const std::string& name = parameters.entries()[entry.weight].name;
     entry.record->name = name.substr(0, name.rfind('.'));
-    layer.set_record(entry.record);
+    found.layer->set_record(entry.record);
     layers_.push_back(std::move(entry));
-  });
-  drop_partly_shared();
-  std::vector<bool> known(trainable_.size());
-  for (const auto& layer : layers_) {
-    known[layer.weight] = true;
-    if (layer.bias >= 0) known[static_cast<std::size_t>(layer.bias)] = true;
   }
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    if (!known[i]) unaccounted_.push_back(parameters.entries()[i].name);
-  }
-}
-
-/// Layers that share their weight but not their bias, or the other way round: the shared one would be squared in parts.
-void Recorder::drop_partly_shared() {
-  std::vector<int> records(trainable_.size());
-  for (const auto& layer : layers_) {
-    ++records[layer.weight];
-    if (layer.bias >= 0) ++records[static_cast<std::size_t>(layer.bias)];
-  }
-  const auto in_parts = [&](const Layer& layer) {
-    return records[layer.weight] > 1 || (layer.bias >= 0 && records[static_cast<std::size_t>(layer.bias)] > 1);
-  };
-  for_accounted_layers(module_, [&](AccountedLayer& layer) {
-    const auto own = std::find_if(layers_.begin(), layers_.end(),
-                                  [&](const Layer& entry) { return entry.record == layer.record(); });
-    if (own != layers_.end() && in_parts(*own)) layer.set_record({});
-  });
-  layers_.erase(std::remove_if(layers_.begin(), layers_.end(), in_parts), layers_.end());
 }
 
 Recorder::~Recorder() {

@@ -11,17 +11,18 @@
 
 namespace covnoise {
 
-/// Which squares of gradient contributions a backward pass adds up for each parameter (design of the estimators:
+/// Which squares of gradient contributions the passes add up for each parameter (design of the estimators:
 /// docs/noise.md). With g_i the contribution of example i to the gradient of the *sum* of the losses:
 enum class Squares {
   kNone,
   kExact,    ///< sum_i g_i^2, positions of a convolution summed before squaring
   kGhost,    ///< sum_j (sum of g_i over group j)^2, groups of consecutive examples
   kSpatial,  ///< as kExact, except for a convolution: sum_i sum_t a_t^2 Dz_t^2, without the cross terms of positions
+  kMicro,    ///< sum_j (gradient of micro-batch j)^2, of the gradients themselves: for any layer, and never by a layer
 };
 
 /// Whether the diagonal from these squares is that of the covariance, not of F itself.
-inline bool centred(Squares squares) { return squares == Squares::kGhost; }
+inline bool centred(Squares squares) { return squares == Squares::kGhost || squares == Squares::kMicro; }
 
 /// What to collect in the next backward pass.
 struct LayerRequest {

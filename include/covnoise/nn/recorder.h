@@ -8,6 +8,9 @@
 
 namespace covnoise {
 
+/// Names of the trainable parameters that belong to no accounted layer, or to layers that share only part of theirs.
+std::vector<std::string> unaccounted_parameters(torch::nn::Module& module);
+
 /// Requests statistics from the accounted layers of a network and holds what their backward passes add up.
 class Recorder {
  public:
@@ -40,12 +43,11 @@ class Recorder {
   const std::vector<Layer>& layers() const { return layers_; }
   const at::Tensor& squares() const { return squares_; }  ///< layout of the parameters; undefined before the first use
   const at::Tensor& draw() const { return draw_; }        ///< the same, of the layers with Kronecker factors; else zero
-  /// Names of parameters that belong to no accounted layer, or to layers that share only part of theirs.
+  /// unaccounted_parameters of the network.
   const std::vector<std::string>& unaccounted() const { return unaccounted_; }
 
  private:
   LayerRequest request_of(std::size_t layer) const;
-  void drop_partly_shared();
 
   torch::nn::Module& module_;
   const FlatParameters& parameters_;

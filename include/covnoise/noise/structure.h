@@ -46,7 +46,8 @@ struct GradientStatistics {
   std::int64_t examples = 0;                   ///< M
   at::Tensor gradient;                         ///< g, the mean over examples
   at::Tensor diagonal;                   ///< estimate of diag(F); zero where a layer has a Kronecker factor instead
-  bool centred = false;                  ///< whether `diagonal` estimates the covariance's (ghost) or that of F itself
+  bool centred = false;                  ///< whether `diagonal` estimates the covariance's (ghost, micro) or that of F
+                                         ///< itself
   at::Tensor draw;                       ///< (1/sqrt M) sum_i sigma_i g_i, or the same with the model's labels, or
                                          ///< (1/sqrt M) sum_i sum_t xi a^T where a layer has a Kronecker factor
   std::vector<KroneckerFactor> factors;  ///< of the layers that have one
@@ -87,6 +88,10 @@ class NoiseStructure {
 /// The structure that the options name; an unknown name is an Error that lists the known ones. `batch_statistics`:
 /// whether the network normalises by batch statistics, which decides the estimator `auto`.
 std::unique_ptr<NoiseStructure> make_structure(const NoiseOptions& options, bool batch_statistics = false);
+/// The options with the estimator that `auto` stands for: `ghost` or `exact`, as above, if every trainable parameter
+/// belongs to an accounted layer, otherwise `micro`, which takes any module. Needs that only accounted layers can meet
+/// (Kronecker factors, labels of the model) keep their estimator, and a GradientPass refuses other layers by name.
+NoiseOptions with_estimator_for(torch::nn::Module& module, NoiseOptions options);
 /// The names in the table.
 std::vector<std::string> structure_names();
 

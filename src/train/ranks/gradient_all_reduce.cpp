@@ -18,7 +18,7 @@ void add_squares(at::Tensor& sum, const at::Tensor& values) {
 
 /// Whether what the backward pass of the losses gave is all there is to a layer's gradient and noise.
 bool final_by_layers(const Needs& needs) {
-  return needs.extra == ExtraBackward::kNone && needs.labels == Labels::kData;
+  return needs.extra == ExtraBackward::kNone && needs.labels == Labels::kData && needs.squares != Squares::kMicro;
 }
 
 /// The statistics of a slice of the parameters, from complete ones.
