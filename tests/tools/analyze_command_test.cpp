@@ -37,6 +37,10 @@ class AnalyzeCommand : public testing::ProgramFixture {
   fs::path folder_ = holder_.path();
 };
 
+TEST_F(AnalyzeCommand, HelpHasTheRuleOfTheSamples) {
+  EXPECT_THAT(run({"analyze", "variance", "--help"}).output, HasSubstr("a multiple of 8 and at least 16"));
+}
+
 TEST_F(AnalyzeCommand, EveryAnalysisWritesNumbersAndFigures) {
   const std::string lenet = trained("lenet"), resnet = trained("resnet8");
   expect_good({"analyze", "variance", resnet, "--samples", "16", "--small-batch", "8", "--large-batch", "16",

@@ -3,6 +3,7 @@
 #include "covnoise/core/internal/digest.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/train/internal/metrics.h"
+#include "covnoise/train/regimes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -103,6 +104,17 @@ TEST_F(ProgramTest, MistakesGetOneLineAndANonZeroExit) {
   }
 }
 
+TEST_F(ProgramTest, ListsTheRegimesWithTheirKeys) {
+  const auto [code, output] = run({"regimes"});
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(static_cast<std::size_t>(std::count(output.begin(), output.end(), '\n')), regime_names().size());
+  for (const auto& name : regime_names()) {
+    EXPECT_THAT("\n" + output, HasSubstr("\n" + name + " "));
+    EXPECT_THAT(output, HasSubstr(std::string(regime_summary(name))));
+  }
+  EXPECT_THAT(output, HasSubstr("noise.structure = 'diag-fisher'"));
+}
+
 TEST_F(ProgramTest, DryRunPrintsTheResolvedConfigurationAndWritesNothing) {
   const auto result =
       run({"train", "--dry-run", "--model", "resnet20", "--regime", "lb-diag", "--out", (folder_ / "r").string()});
@@ -135,7 +147,7 @@ TEST_F(ProgramTest, SeveralSeedsTrainInParallelAndAreNotRepeated) {
   const auto first = run(arguments);
   EXPECT_EQ(first.code, 0) << first.output;
   EXPECT_THAT(first.output, HasSubstr("standard deviation of 2 seeds"));
-  for (const char* name : {"mlp-glyphs-lb-diag-s0", "mlp-glyphs-lb-diag-s3"})
+  for (const char* name : {"mlp-glyphs-lb-diag-b256-e3-s0", "mlp-glyphs-lb-diag-b256-e3-s3"})
     EXPECT_TRUE(fs::exists(folder_ / "seeds" / "runs" / name / "metrics.jsonl")) << name;
   EXPECT_THAT(run(arguments).output, HasSubstr("2 of 2 runs were already finished"));
 }

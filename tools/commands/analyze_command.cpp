@@ -167,7 +167,11 @@ void add_variance(CLI::App& analyze) {
   command
       ->add_option("--regimes", options->regimes, "regimes; lb-diag:exact selects an estimator (default: by network)")
       ->delimiter(',');
-  command->add_option("--samples", options->samples, "samples per regime")->capture_default_str();
+  command
+      ->add_option(
+          "--samples", options->samples,
+          "samples per regime, a multiple of 8 and at least 16; sb has large batch / small batch times as many")
+      ->capture_default_str();
   command->add_option("--small-batch", options->small_batch, "batch size of sb, and ghost batch")
       ->capture_default_str();
   command->add_option("--large-batch", options->large_batch, "batch size of all other regimes")->capture_default_str();

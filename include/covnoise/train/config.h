@@ -31,7 +31,7 @@ struct TrainConfig {
   double momentum = 0.9;                         ///< b <- momentum b + gradient
   bool nesterov = false;                         ///< Nesterov's momentum
   double weight_decay = 5e-4;                    ///< times the weight, added to the gradient
-  double clip_norm = 0;                          ///< largest norm of the gradient; 0: no clipping
+  double clip_norm = 0;                          ///< largest norm of gradient plus noise; 0: no clipping
   std::int64_t ghost_batch = 128;                ///< examples that are normalised together; 0: the whole batch
   std::int64_t micro_batch = 0;                  ///< examples in memory at once; 0: chosen by the program
   double warmup = 0;                             ///< linear warm-up: epochs, or below 1 a fraction of the training

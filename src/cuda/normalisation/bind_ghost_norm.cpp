@@ -1,6 +1,7 @@
 #include "cuda/bind.h"
-#include "cuda/double_precision.h"
+#include "cuda/kernel_choice.h"
 #include "cuda/normalisation/ghost_norm.h"
+#include "ops/portable/portable.h"
 
 #include <torch/library.h>
 
@@ -38,9 +39,9 @@ std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& x_any, const Option
   check(x_any, ghost_batch);
   const auto x = channels_last(x_any);
   const auto residual = residual_any.has_value() ? channels_last(residual_any->to(x.scalar_type())) : at::Tensor();
-  if (x.scalar_type() == at::kDouble)
-    return double_precision::ghost_norm(x, residual, weight, bias, running_mean, running_var, ghost_batch, momentum,
-                                        eps, relu);
+  if (!has_general_kernels(x))
+    return portable::ghost_norm(
+        {x, residual, weight, bias, running_mean, running_var, ghost_batch, momentum, eps, relu});
   const GhostShape shape = shape_of(x, ghost_batch);
   const auto stream = current_stream();
   const std::int64_t channels = shape.channels, parts = ghost_norm_parts(shape), pieces = shape.ghosts() * parts;
@@ -70,10 +71,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward(
   const auto x = channels_last(x_any), dy = channels_last(dy_any);
   check(x, ghost_batch);
   const auto output = y.has_value() ? channels_last(*y) : at::Tensor();
-  if (x.scalar_type() == at::kDouble)
-    return double_precision::ghost_norm_backward({dy, x, output, weight, statistics, ghost_batch, relu, residual,
-                                                  or_undefined(weight_squares), or_undefined(bias_squares),
-                                                  examples_per_group});
+  if (!has_general_kernels(x))
+    return portable::ghost_norm_backward({dy, x, output, weight, statistics, ghost_batch, relu, residual,
+                                          or_undefined(weight_squares), or_undefined(bias_squares),
+                                          examples_per_group});
   GhostNormBackward call;
   call.shape = shape_of(x, ghost_batch);
   const std::int64_t channels = call.shape.channels;

@@ -4,6 +4,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <regex>
 #include <set>
 
 #include "covnoise/core/error.h"
@@ -148,6 +149,18 @@ void assign(Config& config, const Field& field, const toml::node& node, const st
   }
 }
 
+bool has_line(const std::string& text, const std::string& start) {
+  return std::regex_search("\n" + text, std::regex("\n[ \t]*" + start));
+}
+
+/// What to do about a name that is given as text and as a table.
+std::string advice(const std::string& text, std::string_view problem) {
+  const bool both =
+      has_line(text, "data[ \t]*=[ \t]*[\"']") && has_line(text, "(\\[(regimes\\..*\\.)?data\\]|data\\.)");
+  if (!both || problem.find("redefine") == std::string_view::npos) return "";
+  return "; data = \"NAME\" is short for name = \"NAME\" in [data]: write only the latter";
+}
+
 std::string written_out(const std::string& key) { return key == "data" ? "data.name" : key; }
 
 }  // namespace
@@ -212,7 +225,8 @@ Recipe::Recipe(std::string_view text, std::string name) : document_(std::make_un
   try {
     document_->table = toml::parse(text, document_->name);
   } catch (const toml::parse_error& error) {
-    throw Error(fmt::format("{}: {}", document_->where(error.source()), error.description()));
+    throw Error(fmt::format("{}: {}", document_->where(error.source()), error.description()) +
+                advice(std::string(text), error.description()));
   }
   document_->check_regimes();
 }

@@ -105,7 +105,9 @@ const std::vector<std::string>& MetricsWriter::csv_columns() {
                                                    "fisher_trace",
                                                    "noise_scale",
                                                    "temperature",
-                                                   "noise_temperature"};
+                                                   "noise_temperature",
+                                                   "weight_norm",
+                                                   "clip_factor"};
   return columns;
 }
 
@@ -115,6 +117,7 @@ MetricsWriter::MetricsWriter(const fs::path& run_folder, std::optional<std::int6
   // The wall times of earlier records are unknown, but the time between them is known.
   const double now = wall_clock(), last = records.empty() ? 0 : seconds_of(records.back());
   std::string jsonl, csv = fmt::format("{}\n", fmt::join(csv_columns(), ",")), events = tensorboard_header(now - last);
+  if (fs::exists(run.config())) events += tensorboard_hparams(now - last, config_values(read_config(run.config())));
   for (const auto& record : records) {
     jsonl += record.dump() + "\n";
     csv += csv_row(record);

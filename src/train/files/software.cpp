@@ -32,6 +32,7 @@ Json software_versions(const std::string& device) {
   if (const auto gpu = gpu_info(device_of(device))) {
     json["gpu"] = gpu->name;
     json["cuda"] = gpu->cuda;
+    if (gpu->kernels != GpuKernels::kAll) json["kernels"] = gpu->describe_kernels();
   }
   return json;
 }

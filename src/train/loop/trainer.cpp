@@ -77,7 +77,7 @@ Outcome train(const TrainOptions& options) {
   options.say(run.summary());
   if (!writes) return run_to_the_end(run, {}, ranks);
   if (latest) store.clean(*latest);
-  if (!std::filesystem::exists(folder.config())) write_file_synced(folder.config(), to_toml(options.config));
+  record_configuration(folder, options.config);
   record_software(folder, options.config.run.device, latest ? std::optional(latest->step) : std::nullopt);
   MetricsWriter metrics(folder.root, latest ? std::optional(latest->step) : std::nullopt);
   return run_to_the_end(run, {&store, &metrics}, ranks);

@@ -156,7 +156,7 @@ double TrainingRun::images_per_second() const {
 
 void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
   const auto& context = result.context;
-  const double rate = context.lr / (1 - context.momentum);
+  const double rate = result.clip_factor * context.lr / (1 - context.momentum);
   nlohmann::ordered_json record = {
       {"kind", "step"},
       {"step", progress_.step},
@@ -166,11 +166,13 @@ void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
       {"lr", context.lr},
       {"batch", context.batch},
       {"grad_norm", result.grad_norm},
-      {"noise_norm", result.noise_norm}};
+      {"noise_norm", result.noise_norm},
+      {"weight_norm", result.weight_norm}};
+  if (config_.train.clip_norm > 0) record["clip_factor"] = result.clip_factor;
   if (result.fisher_trace) record["fisher_trace"] = *result.fisher_trace;
   if (const auto scale = progress_.noise_scale(); scale && result.fisher_trace) record["noise_scale"] = *scale;
   record["temperature"] = rate / static_cast<double>(context.batch);
-  record["noise_temperature"] = step_.injection().noise_temperature(context);
+  record["noise_temperature"] = result.clip_factor * step_.injection().noise_temperature(context);
   record["images_per_s"] = images_per_second();
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
   metrics.write(record);

@@ -48,7 +48,8 @@ GradientAllReduce::GradientAllReduce(Communicator& communicator, const Config& c
       injection_(injection),
       sharding_(config, injection.structure_needs()),
       running_(model, communicator),
-      separate_(config.train.clip_norm > 0 && injection.drawn_by_shards()) {
+      separate_(config.train.clip_norm > 0 && config.train.momentum > 0 &&
+                injection.placement() == Placement::kUpdate && injection.drawn_by_shards()) {
   require(
       injection.drawn_by_shards() || !injection.structure_needs().kronecker,
       "a noise structure that needs the Kronecker factors of the whole batch (adds_up_over_shards() is false) cannot "

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <map>
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
@@ -38,6 +39,23 @@ class EventReader {
     std::vector<Event> events;
     while (position_ < bytes_.size()) events.push_back(event(record()));
     return events;
+  }
+
+  /// Field of google.protobuf.Value and its content, by key.
+  std::map<std::string, std::pair<int, std::string>> hparams() {
+    record();  // the version
+    const auto only = [](const std::string& data, int field) {
+      for (const auto& [number, content] : fields(data))
+        if (number == field) return content;
+      return std::string();
+    };
+    const std::string value = only(only(record(), 5), 1), plugin = only(only(value, 9), 1);
+    EXPECT_EQ(only(value, 1), "_hparams_/session_start_info");
+    EXPECT_EQ(only(plugin, 1), "hparams");
+    std::map<std::string, std::pair<int, std::string>> values;
+    for (const auto& [field, entry] : fields(only(only(plugin, 2), 3)))
+      if (field == 1) values[only(entry, 1)] = fields(only(entry, 2)).at(0);
+    return values;
   }
 
  private:
@@ -103,6 +121,12 @@ class EventReader {
   std::size_t position_ = 0;
 };
 
+std::string bytes_of(double value) {
+  std::string bytes(sizeof value, '\0');
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
 Json step_record(std::int64_t step) {
   return {{"kind", "step"}, {"step", step}, {"epoch", step / 10}, {"train_loss", 1.0 / (1 + step)}, {"lr", 0.1}};
 }
@@ -125,6 +149,20 @@ TEST(Crc32c, MatchesTheStandardsExamples) {
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8a9136aaU);
   EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62a8ab43U);
   EXPECT_EQ(crc32c("123456789"), 0xe3069283U);
+}
+
+/// TensorBoard's dashboard of hyperparameters reads them from the metadata of one value.
+TEST_F(MetricsTest, TensorBoardGetsTheConfiguration) {
+  write_file_synced(run_.config(), to_toml(load_config({}, {"train.lr=0.25", "train.nesterov=true"})));
+  MetricsWriter metrics(folder_.path(), {});
+  metrics.flush_synced();
+  const auto values = EventReader(read_file(run_.events())).hparams();
+  EXPECT_EQ(values.at("train.lr"), (std::pair<int, std::string>(2, bytes_of(0.25))));
+  EXPECT_EQ(values.at("train.batch"), (std::pair<int, std::string>(2, bytes_of(128.0))));
+  EXPECT_EQ(values.at("train.nesterov"), (std::pair<int, std::string>(4, "\1")));
+  EXPECT_EQ(values.at("data.name"), (std::pair<int, std::string>(3, "glyphs")));
+  EXPECT_EQ(values.at("train.milestones"), (std::pair<int, std::string>(3, "[0.5, 0.75]")));
+  EXPECT_EQ(values.size(), config_keys().size());
 }
 
 TEST_F(MetricsTest, WritesOneObjectALineInOrder) {
@@ -150,9 +188,9 @@ TEST_F(MetricsTest, CsvHasFixedColumns) {
       read_file(run_.metrics_csv()),
       "kind,step,epoch,train_loss,train_accuracy,test_loss,test_accuracy,val_loss,val_accuracy,train_eval_loss,"
       "train_eval_accuracy,lr,batch,images_per_s,seconds,grad_norm,noise_norm,fisher_trace,noise_scale,temperature,"
-      "noise_temperature\n"
-      "step,3,,,,,,,,,,0.1,,,,,,,,,\n"
-      "epoch,10,1,,,,0.5,,,,,,,,20.0,,,,,,\n");
+      "noise_temperature,weight_norm,clip_factor\n"
+      "step,3,,,,,,,,,,0.1,,,,,,,,,,,\n"
+      "epoch,10,1,,,,0.5,,,,,,,,20.0,,,,,,,,\n");
 }
 
 TEST_F(MetricsTest, EventFileReadsBack) {

@@ -108,6 +108,12 @@ INSTANTIATE_TEST_SUITE_P(
         RanksCase{"none", "resnet8", {}}, RanksCase{"full_fisher", "mlp", {"noise.structure=full-fisher"}},
         RanksCase{"nesterov", "mlp", {"noise.structure=full-fisher", "train.nesterov=true", "train.epochs=3"}},
         RanksCase{"clipped", "mlp", {"noise.structure=true-fisher", "train.clip_norm=0.5", "train.epochs=3"}},
+        RanksCase{"clipped_nesterov",
+                  "mlp",
+                  {"noise.structure=full-fisher", "train.clip_norm=0.5", "train.nesterov=true", "train.epochs=3"}},
+        RanksCase{"clipped_in_gradient",
+                  "mlp",
+                  {"noise.structure=full-fisher", "train.clip_norm=0.5", "noise.placement=gradient", "train.epochs=3"}},
         RanksCase{
             "signs_in_gradient",
             "mlp",
