@@ -6,7 +6,8 @@
 
 namespace covnoise {
 
-Evaluation evaluate(Model& model, const Loader& loader, Communicator* ranks) {
+Evaluation evaluate(Model& model, const Loader& loader, Communicator* ranks,
+                    const std::function<void()>& before_slice) {
   const std::int64_t slice = loader.device().is_cuda() ? 5000 : 500;
   const std::int64_t slices = (loader.size() + slice - 1) / slice;
   const std::int64_t stride = ranks ? ranks->size() : 1;
@@ -19,6 +20,7 @@ Evaluation evaluate(Model& model, const Loader& loader, Communicator* ranks) {
   // Sums of losses and of correct answers per slice, added up in order, whichever rank computed them.
   auto sums = torch::zeros({slices, 2}, torch::TensorOptions(loader.device()).dtype(torch::kFloat64));
   for (std::int64_t i = ranks ? ranks->rank() : 0; i < slices; i += stride) {
+    before_slice();
     const auto indices = examples_of(i);
     const auto labels = loader.labels(indices);
     const auto images = loader.plain_images(indices);

@@ -28,8 +28,8 @@ namespace covnoise {
 /// is a message of its own.
 ///
 /// With train.clip_norm the update clips the sum by its norm. In the update placement with momentum, this sum must be
-/// free of the differenced noise of earlier steps, which has been clipped already: the noise of the ranks is then a
-/// second message.
+/// free of the differenced noise of earlier steps, which has been clipped already, and for a matched temperature the
+/// norms of gradient and noise decide the scale: the noise of the ranks is then a second message.
 class GradientAllReduce {
  public:
   GradientAllReduce(Communicator& communicator, const Config& config, Model& model, FlatParameters& parameters,
