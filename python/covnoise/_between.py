@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import torch
 from torch import Tensor, nn
@@ -27,11 +27,21 @@ class BetweenPasses:
         self.total: Optional[Tensor] = None
         self.squares: Optional[Tensor] = None  # sum_k S_k^2 / m_k
         self.previous: Optional[Pass] = None
-        self.remove = parameter.register_hook(self._hook).remove if parameter.requires_grad else None
+        self._handle: Any = None
+        self.watch()
+
+    def watch(self) -> None:
+        """Sees the parameter's gradients, from the moment on that it has some."""
+        if self._handle is None and self.parameter.requires_grad:
+            self._handle = self.parameter.register_hook(self._hook)
 
     def _hook(self, gradient: Tensor) -> None:
         if self.statistics.recording_backward():
             self.add(gradient.detach())
+
+    def detach(self) -> None:
+        if self._handle is not None:
+            self._handle.remove()
 
     def add(self, gradient: Tensor) -> None:
         examples = self.statistics.batch_size

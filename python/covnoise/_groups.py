@@ -1,13 +1,11 @@
 """The groups of examples whose gradients are squared."""
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 
-class Groups(NamedTuple):
+class Groups:
     """`examples` consecutive examples in groups of `size`, the last one smaller where they are not a multiple.
 
     Group j of m_j examples has the summed contribution S_j. Both estimators of the diagonal follow from two sums that
@@ -16,25 +14,11 @@ class Groups(NamedTuple):
         moments = [sum_j S_j, sum_j S_j^2 / m_j]
     """
 
-    examples: int
-    size: int
-
-    @property
-    def whole(self) -> int:
-        return self.examples // self.size
-
-    @property
-    def rest(self) -> int:
-        return self.examples % self.size
-
-    @property
-    def number(self) -> int:
-        return self.whole + (1 if self.rest else 0)
-
-    @property
-    def split(self) -> int:
-        """Examples in whole groups."""
-        return self.examples - self.rest
+    def __init__(self, examples: int, size: int) -> None:
+        self.examples, self.size = examples, size
+        self.whole, self.rest = examples // size, examples % size
+        self.split = examples - self.rest  # examples in whole groups
+        self.number = self.whole + (1 if self.rest else 0)
 
     def sums(self, rows: Tensor) -> Tensor:
         """[M, ...] -> S [G, ...]."""

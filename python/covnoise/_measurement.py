@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Optional
 import torch
 from torch import Tensor
 
-from ._record import Recorded
+from ._recorded import Recorded
 
 if TYPE_CHECKING:
     from .statistics import Statistics
@@ -24,7 +24,7 @@ class Measurement:
     def __init__(self, statistics: Statistics, only: Optional[set[int]] = None) -> None:
         self.estimator = statistics.estimator
         self.between = {each.names[0]: each.measured() for each in statistics.between
-                        if only is None or id(each.parameter) in only}
+                        if each.parameter.requires_grad and (only is None or id(each.parameter) in only)}
         layers = [layer for layer in statistics.layers if layer.count.grad is not None
                   and (only is None or any(id(record.parameter) in only for record in layer.records()))]
         self.examples, self.groups = _counted(layers)
@@ -46,21 +46,26 @@ class Measurement:
 
     def diagonal(self) -> dict[str, Tensor]:
         if self._diagonal is None:
-            self._diagonal = {name: self._of(moments) for name, moments in self.moments.items()}
+            self._diagonal = dict(zip(self.moments, self._of(list(self.moments.values()))))
             weight = self.scale * self.examples
             self._diagonal.update({name: each.diagonal(weight) for name, each in self.between.items()})
         return self._diagonal
 
-    def _of(self, moments: Tensor) -> Tensor:
+    def _of(self, moments: list[Tensor]) -> list[Tensor]:
+        if not moments:
+            return []
+        squares, sums = [each[1] for each in moments], [each[0] for each in moments]
         if self.estimator == "exact":
-            return moments[1] / (self.scale**2 * self.examples)
+            return list(torch._foreach_div(squares, self.scale**2 * self.examples))
         if self.groups < 2:
             raise RuntimeError(f"covnoise: the ghost estimator needs at least two groups, and {self.examples} examples "
                                "are one; use a smaller group, a larger batch or more backward passes")
-        variance = moments[1].clone()
-        torch.ops.covnoise.group_variance(variance, moments[0].contiguous(), 1.0 / self.examples,
-                                          1.0 / (self.scale**2 * (self.groups - 1)))
-        return variance
+        variances = list(torch._foreach_addcmul(squares, sums, sums, -1.0 / self.examples))
+        factor = 1.0 / (self.scale**2 * (self.groups - 1))
+        for variance in variances:
+            variance.clamp_min_(0)
+        torch._foreach_mul_(variances, factor)
+        return variances
 
     def mean(self) -> dict[str, Tensor]:
         factor = 1.0 / (self.scale * self.examples)

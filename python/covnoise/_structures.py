@@ -51,13 +51,21 @@ class Draw:
         return _philox.normals_of_variance(variance, *self._stream(parameter))
 
 
+def scaled(wanted: list[tuple[Tensor, float]], samples: list[Tensor], factor: float = 1.0) -> dict[int, Tensor]:
+    """The samples times their scales, by id of the parameter."""
+    if samples:
+        torch._foreach_mul_(samples, [scale * factor for _, scale in wanted])
+    return {id(parameter): sample for (parameter, _), sample in zip(wanted, samples)}
+
+
 class Structure:
     """One covariance C. `sample` gives s C^(1/2) xi by id of the parameter."""
 
     name = ""
     needs_statistics = False
-    scaled_by_batch = True     # whether s applies; otherwise sigma is the strength
-    adds_up_over_shards = False  # whether independent samples of shards add up to one of the batch
+    scaled_by_batch = True       # whether s applies; otherwise sigma is the strength
+    of_examples = False          # whether C is a mean over the examples, which differ from rank to rank
+    adds_up_over_shards = False  # whether independent samples of shards, parameter by parameter, add up to one of the batch
 
     def __init__(self, sigma: float) -> None:
         self.sigma = sigma
@@ -86,20 +94,20 @@ class DiagonalFisher(Structure):
     """C = diag(F), equation 6 and algorithm 1 of the paper; the diagonal is the statistics'."""
 
     name = "diag-fisher"
-    needs_statistics = adds_up_over_shards = True
+    needs_statistics = of_examples = adds_up_over_shards = True
 
     def sample(self, draw: Draw, chosen: Optional[set[int]]) -> dict[int, Tensor]:
         wanted = draw.wanted(chosen)
         diagonal = draw.diagonal() if wanted else {}
-        return {id(parameter): draw.normals_of_variance(parameter, diagonal[draw.names[id(parameter)]]).mul_(scale)
-                for parameter, scale in wanted}
+        return scaled(wanted, [draw.normals_of_variance(parameter, diagonal[draw.names[id(parameter)]])
+                               for parameter, _ in wanted])
 
 
 class FisherTrace(Structure):
     """C = (Tr F / d) I: the diagonal's total variance without its structure (section 5.4 of the paper)."""
 
     name = "fisher-trace"
-    needs_statistics = True
+    needs_statistics = of_examples = True
 
     def sample(self, draw: Draw, chosen: Optional[set[int]]) -> dict[int, Tensor]:
         wanted = draw.wanted(chosen)
@@ -108,16 +116,15 @@ class FisherTrace(Structure):
         assert draw.measurement is not None
         diagonal = draw.diagonal()
         mean = float(draw.measurement.trace()) / sum(value.numel() for value in diagonal.values())
-        return {id(parameter): draw.normals(parameter, diagonal[draw.names[id(parameter)]]).mul_(scale * mean**0.5)
-                for parameter, scale in wanted}
+        return scaled(wanted, [draw.normals(parameter, diagonal[draw.names[id(parameter)]]) for parameter, _ in wanted],
+                      mean**0.5)
 
 
 class FullFisher(Structure):
     """C = F = (1/M) sum_i g_i g_i^T, equation 5: the draw is (1/sqrt M) sum_i sigma_i g_i, sigma_i = +-1."""
 
     name = "full-fisher"
-    needs_statistics = False
-    adds_up_over_shards = True
+    of_examples = adds_up_over_shards = True
 
     def __init__(self, sigma: float) -> None:
         super().__init__(sigma)

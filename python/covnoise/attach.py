@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from ._between import BetweenPasses
-from ._record import ParameterRecord, Recorded
+from ._record import ParameterRecord
+from ._recorded import Recorded
 from .ghost_norm import GhostBatchNorm, RecordedGhostBatchNorm
 from .layers.convolution import RecordedConvolution
 from .layers.embedding import RecordedEmbedding
@@ -41,12 +42,14 @@ class RootForward:
     def __init__(self, statistics: Statistics) -> None:
         self.statistics = statistics
         self.module = statistics.model
-        self.plain: Callable[..., Any] = statistics.model.forward
+        self.before: Optional[Callable[..., Any]] = statistics.model.__dict__.get("forward")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.statistics.recording():
             self.statistics.begin_pass(first_batch_size(args, kwargs))
-        return self.plain(*args, **kwargs)
+        if self.before is not None:  # a recorded layer, or what somebody has set on the instance
+            return self.before(*args, **kwargs)
+        return type(self.module).forward(self.module, *args, **kwargs)
 
     __reduce__ = Recorded.__reduce__
     __deepcopy__ = Recorded.__deepcopy__

@@ -18,11 +18,14 @@ def add_noise_to(ddp: Any, optimizer: Noisy) -> None:
 
     has the covariance s^2 mean_r C_r of the whole batch. The reduction sends what it sends without noise. The model must
     be DistributedDataParallel over the module that the optimizer's statistics are attached to, and the noise is then in
-    the gradient (placement "gradient"). Structures without statistics of examples (isotropic, multiplicative,
-    fisher-trace) are drawn after the reduction, the same on all ranks, as without this function.
+    the gradient (placement "gradient"). Structures without statistics of examples (isotropic, multiplicative) are drawn
+    after the reduction, the same on all ranks, as without this function.
     """
-    if not optimizer.structure.adds_up_over_shards:
+    if not optimizer.structure.of_examples:
         return
+    if not optimizer.structure.adds_up_over_shards:
+        raise ValueError(f"covnoise: {optimizer.structure.name} noise of several ranks needs the trace of all of them, "
+                         "which the reduction does not send; use diag-fisher or full-fisher")
     if optimizer.placement != "gradient":
         raise ValueError("covnoise: noise that is added before the reduction is in the gradient; use "
                          'placement="gradient"')

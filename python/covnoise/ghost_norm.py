@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ._record import Delivery, refuse_second_derivative
+from ._delivery import Delivery, refuse_second_derivative
 from .layers._operands import autocast_dtype, operand
 from .layers.normalisation import RecordedBatchNorm, over_positions
 
@@ -81,7 +81,7 @@ class GhostNormFunction(torch.autograd.Function):
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs), mean, var
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor, *_: Any) -> tuple[Optional[Tensor], ...]:
+    def backward(ctx: Any, dy: Tensor, dmean: None, dvar: None) -> tuple[Optional[Tensor], ...]:
         refuse_second_derivative()
         x, weight, bias, *statistics = ctx.saved_tensors
         delivery = Delivery(ctx.plan) if ctx.plan else None

@@ -16,6 +16,11 @@ from .optim import Noisy
 from .statistics import Statistics
 
 
+def scaler_of(trainer: Any) -> Any:
+    """The GradScaler of 16-bit training, if there is one."""
+    return getattr(getattr(trainer, "precision_plugin", None), "scaler", None)
+
+
 class NoiseScale(Callback):
     """Logs `noise_scale` (Tr S / |G|^2, the critical batch size) and `gradient_variance` (Tr S) of every
     `every_n_steps`-th step."""
@@ -25,7 +30,7 @@ class NoiseScale(Callback):
         self.stats: Optional[Statistics] = None
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        self.stats = attach(pl_module, self.estimator, self.group)
+        self.stats = attach(pl_module, self.estimator, self.group, scaler=scaler_of(trainer))
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         assert self.stats is not None
@@ -45,27 +50,36 @@ class NoiseScale(Callback):
 
 
 class StructuredNoise(Callback):
-    """Adds noise of covnoise.optim.Noisy to the gradient of every step; `options` are Noisy's."""
+    """Adds the noise of covnoise.optim.Noisy to the gradient of every step, before it is clipped; `options` are Noisy's.
+    For one process and one optimizer."""
 
     def __init__(self, small_batch: int = 128, estimator: str = "ghost", group: int = 128, **options: Any) -> None:
         if options.setdefault("placement", "gradient") != "gradient":
-            raise ValueError('covnoise: the callback adds noise to the gradient; leave out placement')
+            raise ValueError("covnoise: the callback adds noise to the gradient; leave out placement")
         self.small_batch, self.estimator, self.group, self.options = small_batch, estimator, group, options
         self.stats: Optional[Statistics] = None
         self.noise: Optional[Noisy] = None
+        self.steps = 0
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        self.stats = attach(pl_module, self.estimator, self.group)
+        if trainer.world_size > 1 or len(trainer.optimizers) > 1:
+            raise ValueError("covnoise: StructuredNoise works with one process and one optimizer; with several processes "
+                             "use covnoise.distributed.add_noise_to")
+        self.stats = attach(pl_module, self.estimator, self.group, scaler=scaler_of(trainer))
+        self.noise = None
 
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any, *_: Any) -> None:
-        """After clipping would be too late in Lightning's order, so the noise is clipped with the gradient."""
-        inner = getattr(optimizer, "optimizer", optimizer)
         if self.noise is None:
-            self.noise = Noisy(inner, self.stats, self.small_batch, **self.options)
+            self.noise = Noisy(getattr(optimizer, "optimizer", optimizer), self.stats, self.small_batch, **self.options)
+            self.noise.steps = self.steps
         self.noise.add_to_gradients()
+        self.steps = self.noise.steps
 
     def state_dict(self) -> dict[str, Any]:
-        return {} if self.noise is None else {"steps": self.noise.steps}
+        return {"steps": self.steps}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.steps = state_dict["steps"]
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
         if self.stats is not None:

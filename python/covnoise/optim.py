@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, Callable, Optional, Union
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from . import _philox
@@ -12,6 +13,14 @@ from ._structures import STRUCTURES, Draw, Structure
 from .statistics import Statistics
 
 PLACEMENTS = ("update", "gradient")
+
+
+def add(parameters: list[Tensor], targets: list[Tensor], noise: dict[int, Tensor], factor: float) -> None:
+    """targets += factor noise, for the parameters that have noise."""
+    pairs = [(target, noise[id(parameter)].to(target.dtype))
+             for parameter, target in zip(parameters, targets) if id(parameter) in noise]
+    if pairs:
+        torch._foreach_add_([target for target, _ in pairs], [value for _, value in pairs], alpha=factor)
 
 
 class Noisy(torch.optim.Optimizer):
@@ -106,6 +115,7 @@ class Noisy(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 result = closure()
+        self._check_ranks()
         measurement = self.measured()
         noise = {} if self.noise_by_hook else self.sample(measurement)
         if self.placement == "gradient":
@@ -113,23 +123,28 @@ class Noisy(torch.optim.Optimizer):
         self.optimizer.step()
         if self.placement == "update":
             for group in self.param_groups:
-                for parameter in group["params"]:
-                    if id(parameter) in noise:
-                        parameter.sub_(noise[id(parameter)].to(parameter.dtype), alpha=float(group["lr"]))
+                add(group["params"], group["params"], noise, -float(group["lr"]))
         self._finish(measurement)
         return result
 
     @torch.no_grad()
     def add_to_gradients(self) -> None:
         """The noise of a step whose update somebody else makes."""
+        self._check_ranks()
         measurement = self.measured()
         self._add(self.sample(measurement))
         self._finish(measurement)
 
+    def _check_ranks(self) -> None:
+        """Noise from each rank's own examples, added after the reduction, would let the ranks' parameters drift apart."""
+        ranks = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+        if ranks > 1 and self.structure.of_examples and self.on() and not self.noise_by_hook:
+            raise RuntimeError(f"covnoise: {ranks} ranks train together; call covnoise.distributed.add_noise_to(ddp, opt) "
+                               "after DistributedDataParallel")
+
     def _add(self, noise: dict[int, Tensor]) -> None:
-        for parameter in self._parameters():
-            if id(parameter) in noise and parameter.grad is not None:
-                parameter.grad.add_(noise[id(parameter)].to(parameter.grad.dtype))
+        parameters = [parameter for parameter in self._parameters() if parameter.grad is not None]
+        add(parameters, [parameter.grad for parameter in parameters], noise, 1.0)
 
     def _finish(self, measurement: Optional[Measurement]) -> None:
         self.steps += 1

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from ._between import BetweenPasses
 from ._measurement import Measurement
-from ._record import ParameterRecord, Recorded, compiling
+from ._record import ParameterRecord, compiling
+from ._recorded import Recorded
 
 LOSSES = ("mean", "sum")
 
@@ -48,6 +49,7 @@ class Statistics:
         self._averages: Optional[Tensor] = None
         self._last: Optional[Measurement] = None
         self._undo: list[Callable[[], None]] = []
+        self._checks: list[Callable[[], None]] = []  # remove the hooks of the first pass
         self._unverified: dict[int, Tensor] = {}
         self._verified = False
 
@@ -67,6 +69,8 @@ class Statistics:
         for record in self.recorded:
             record.end_pass()
             record.finish()
+        for each in self.between:
+            each.watch()
         self._verify()
 
     def admits(self, layer: Recorded, x: Tensor) -> bool:
@@ -102,19 +106,21 @@ class Statistics:
         key = id(record)
 
         def keep(gradient: Tensor) -> None:
-            if self._verified or not self.recording_backward():
+            if not self.recording_backward():
                 return
             old = self._unverified.get(key)
             self._unverified[key] = gradient.detach().clone() if old is None else old + gradient.detach()
 
-        handle = record.parameter.register_hook(keep)
-        self._undo.append(handle.remove)
+        self._checks.append(record.parameter.register_hook(keep).remove)
 
     def recording_backward(self) -> bool:
         return self.model.training and not self.paused
 
     def _verify(self) -> None:
         if self._verified or not self._unverified:
+            return
+        if all(layer.count.grad is None for layer in self.layers):  # the forward pass was made before attach
+            self._unverified = {}
             return
         self._verified = True
         for record in self.recorded:
@@ -125,7 +131,12 @@ class Statistics:
             if not torch.allclose(ours, seen, rtol=0.05, atol=0.02 * float(seen.abs().max())):
                 self.measure_between([record], "its layer is not the only user of this parameter")
                 self.between[-1].add(seen)
-        self._unverified = {}
+        self._end_checks()
+
+    def _end_checks(self) -> None:
+        for remove in self._checks:
+            remove()
+        self._checks, self._unverified = [], {}
 
     # -- what a step measured -----------------------------------------------------------------------------------------
 
@@ -210,6 +221,9 @@ class Statistics:
     def detach(self) -> None:
         """Gives the model its own forwards back; the last measurement stays readable."""
         self.reset()
+        self._end_checks()
+        for each in self.between:
+            each.detach()
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()

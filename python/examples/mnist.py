@@ -1,4 +1,10 @@
-"""LeNet on MNIST: a batch of 2048 with the noise of a batch of 128.   python3 mnist.py [FOLDER for MNIST]"""
+"""LeNet on MNIST: a batch of 2048 with the noise of a batch of 128.   python3 mnist.py [FOLDER for MNIST]
+
+    step 10  loss 2.276  Tr F 8.3  noise scale 157
+    step 20  loss 2.186  Tr F 19.4  noise scale 148
+    step 30  loss 1.752  Tr F 104.3  noise scale 118
+    test accuracy 68.5 %
+"""
 import sys
 
 import torch
@@ -16,7 +22,7 @@ torch.manual_seed(0)
 model = nn.Sequential(nn.Conv2d(1, 20, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(20, 50, 5), nn.MaxPool2d(2), nn.ReLU(),
                       nn.Flatten(), nn.Linear(800, 500), nn.ReLU(), nn.Linear(500, 10))
 stats = covnoise.attach(model, estimator="exact")
-opt = covnoise.optim.Noisy(torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9), stats, small_batch=128, stop=15)
+opt = covnoise.optim.Noisy(torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9), stats, small_batch=128, stop=15)
 
 for step in range(1, 31):
     batch = torch.randint(len(images), (2048,))

@@ -1,4 +1,9 @@
-"""torchvision's ResNet-18 with ghost batch normalisation on Fashion-MNIST.   python3 resnet18.py [FOLDER for the data]"""
+"""torchvision's ResNet-18 with ghost batch normalisation on Fashion-MNIST.   python3 resnet18.py [FOLDER for the data]
+
+    step 1  loss 2.42  Tr C 1438  noise scale 269
+    ...
+    step 6  loss 1.62  Tr C 958  noise scale 243
+"""
 import sys
 
 import torch

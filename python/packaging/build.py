@@ -37,6 +37,14 @@ def metadata():
         "Description-Content-Type: text/markdown", "", (ROOT / PROJECT["readme"]).read_text()])
 
 
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """So that pip does not build the wheel to learn its version."""
+    folder = pathlib.Path(metadata_directory) / f"{NAME}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(metadata())
+    return folder.name
+
+
 def build_library():
     """Compiles the operators for the PyTorch of this Python, whatever environment pip has made for the build, unless
     COVNOISE_BUILT_OPS names a library that was compiled for it."""

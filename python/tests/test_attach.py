@@ -198,6 +198,24 @@ def test_tracing_gives_the_plain_model(model, data):
     torch.testing.assert_close(traced(data[0]), model(data[0]))
 
 
+def test_a_backward_without_a_recorded_forward(model, data, gradients):
+    """The forward pass was made before attach: nothing is measured, and the next pass is."""
+    losses = losses_of(model, *data)
+    stats = covnoise.attach(model, "ghost", GROUP)
+    losses.mean().backward()
+    with pytest.raises(RuntimeError, match="nothing was measured"):
+        stats.diagonal()
+    losses_of(model, *data).mean().backward()
+    assert_same(stats.diagonal(), ghost_diagonal(gradients, GROUP), gradients=gradients)
+    assert set(stats.estimators().values()) == {"ghost"}
+
+
+def test_second_derivatives_are_refused(model, data):
+    covnoise.attach(model, "ghost", GROUP)
+    with pytest.raises(RuntimeError, match="cannot be differentiated again; detach"):
+        torch.autograd.grad(losses_of(model, *data).sum(), list(model.parameters()), create_graph=True)
+
+
 def test_a_batch_without_gradients_between(model, data):
     """A forward pass without a backward pass leaves no trace."""
     stats = covnoise.attach(model, "ghost", GROUP)

@@ -85,6 +85,10 @@ def work(rank, ranks, file):
             sent = []
             found = reduced_gradient(rank, ranks, structure, passes, sent)
             torch.testing.assert_close(found, expected_gradient(ranks, structure), rtol=1e-9, atol=1e-12)
+            if ranks > 1:
+                with pytest.raises(RuntimeError, match="add_noise_to"):
+                    model = small_network()
+                    noisy(model, structure).step()
             assert len(sent) > 1 and sum(sent) == parameters, f"{sent} elements were sent for {parameters} parameters"
     dist.destroy_process_group()
 
@@ -111,6 +115,14 @@ def test_noise_in_the_update_is_refused():
     model = small_network()
     with pytest.raises(ValueError, match='placement="gradient"'):
         distributed.add_noise_to(model, noisy(model, placement="update"))
+
+
+def test_the_trace_is_not_known_to_the_ranks():
+    model = small_network()
+    inner = torch.optim.SGD(model.parameters(), lr=0.5)
+    opt = covnoise.optim.Noisy(inner, covnoise.attach(model), structure="fisher-trace", placement="gradient")
+    with pytest.raises(ValueError, match="trace of all"):
+        distributed.add_noise_to(model, opt)
 
 
 def test_the_statistics_must_be_those_of_the_module_inside():

@@ -3,7 +3,7 @@ import copy
 
 import pytest
 import torch
-from support import assert_same, batch, check, diagonal_of, losses_of, small_network
+from support import DEVICE, assert_same, batch, check, diagonal_of, example_gradients, losses_of, small_network
 from torch import nn
 
 import covnoise
@@ -54,6 +54,22 @@ def test_layer(name, estimator, group):
     model = make()
     classes = model.double()(batch(8, *sizes)[0]).flatten(1).shape[1]
     check(model, *batch(8, *sizes, classes=classes), estimator, group)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("estimator, group", [("exact", 1), ("ghost", 4)])
+def test_single_precision(name, estimator, group):
+    """By the kernels for float32, which on a GPU may round to tf32."""
+    torch.manual_seed(1)
+    make, sizes = LAYERS[name]
+    model = make().double()
+    classes = model(batch(8, *sizes)[0]).flatten(1).shape[1]
+    x, y = batch(8, *sizes, classes=classes)
+    expected = diagonal_of(example_gradients(model, x, y), estimator, group)
+    stats = covnoise.attach(model.float(), estimator, group)
+    losses_of(model, x.float(), y).mean().backward()
+    assert_same({key: value.double() for key, value in stats.diagonal().items()}, expected,
+                1e-4 if DEVICE == "cpu" else 3e-2)
 
 
 @pytest.mark.parametrize("padding", [None, 1])

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from support import batch, example_gradients, ghost_diagonal, losses_of, small_network
+from support import DEVICE, batch, example_gradients, ghost_diagonal, losses_of, small_network
 from torch import nn
 
 import covnoise
@@ -195,6 +195,26 @@ def test_any_optimizer_with_a_scheduler(make, data):
         scheduler.step()
     assert opt.optimizer.param_groups[0]["lr"] == pytest.approx(0.01 / 8)
     assert torch.isfinite(values(model)).all() and opt.steps == 3
+
+
+@pytest.mark.skipif(not hasattr(torch.amp, "GradScaler"), reason="this PyTorch scales gradients on GPUs only")
+def test_grad_scaler(data):
+    results = []
+    for scale in (None, 1024.0):
+        model = small_network().float()
+        scaler = None if scale is None else torch.amp.GradScaler(DEVICE, init_scale=scale)
+        stats = covnoise.attach(model, "ghost", GROUP, scaler=scaler)
+        opt = covnoise.optim.Noisy(torch.optim.SGD(model.parameters(), lr=0.5), stats, SMALL)
+        loss = losses_of(model, data[0].float(), data[1]).mean()
+        if scaler is None:
+            loss.backward()
+            opt.step()
+        else:
+            scaler.scale(loss).backward()
+            scaler.step(opt)
+            scaler.update()
+        results.append(values(model))
+    torch.testing.assert_close(results[1], results[0], rtol=1e-3, atol=1e-5)
 
 
 def test_a_closure(data):

@@ -116,6 +116,19 @@ def test_unknown_modules_are_measured_between_passes():
     assert known == {"head.weight", "head.bias"}
 
 
+def test_unknown_modules_may_be_frozen_for_a_while():
+    model, (x, y) = Attention().double(), batch(9, 5, 4)
+    model.attention.requires_grad_(False)
+    stats = covnoise.attach(model, "ghost", 3, loss="sum")
+    in_passes(model, stats, x, y, 3)
+    assert not any(name.startswith("attention") for name in stats.diagonal())
+    stats.reset()
+    model.attention.requires_grad_(True)
+    gradients = example_gradients(model, x, y)
+    in_passes(model, stats, x, y, 3)
+    assert_same(stats.diagonal(), ghost_diagonal(gradients, 3), gradients=gradients)
+
+
 def test_steps_of_one_pass_are_compared_with_the_step_before():
     model, (x, y) = Attention().double(), batch(8, 5, 4)
     gradients = example_gradients(model, x, y)

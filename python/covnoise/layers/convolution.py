@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._record import Delivery, Recorded
+from .._delivery import Delivery
+from .._recorded import Recorded
 from ._operands import lowered, moments_by_operator, operand
 
 

@@ -8,7 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._groups import Groups
-from .._record import Delivery, Recorded, statistics_dtype
+from .._delivery import Delivery
+from .._record import statistics_dtype
+from .._recorded import Recorded
 
 
 def group_sums(tokens: Tensor, dy: Tensor, groups: Groups, rows: int) -> tuple[Tensor, Tensor, Tensor]:

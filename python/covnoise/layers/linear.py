@@ -7,13 +7,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._record import Delivery, Recorded
+from .._delivery import Delivery
+from .._recorded import Recorded
 from ._operands import lowered, moments_by_operator, operand
 
 
 def rows_of(x: Tensor) -> Tensor:
     """[M, ..., K] -> [M T, K]."""
     return x.reshape(-1, x.shape[-1]).contiguous()
+
+
+def as_pixels(rows: Tensor, positions: int) -> Tensor:
+    """[M T, K] -> [M, K, T, 1] with channels last: a linear layer over positions is a 1x1 convolution."""
+    return rows.reshape(-1, positions, rows.shape[1]).transpose(1, 2).unsqueeze(3)
 
 
 class LinearFunction(torch.autograd.Function):
@@ -37,6 +43,10 @@ class LinearFunction(torch.autograd.Function):
 
             def gradient(examples: slice, squares: Tensor, size: int) -> Tensor:
                 rows = slice(examples.start * positions, examples.stop * positions)
+                if size == 1 and positions > 1 and x.is_cuda:  # squares in registers instead of gradients in memory
+                    pixels = (as_pixels(value[rows], positions) for value in (a, d))
+                    return torch.ops.covnoise.conv2d_weight_gradient_squares(*pixels, squares, [*weight.shape, 1, 1], [1],
+                                                                             [0], [1], 1, 1, False)
                 return torch.ops.covnoise.linear_weight_gradient_squares(a[rows], d[rows], squares, size * positions)
 
             def sums() -> Tensor:

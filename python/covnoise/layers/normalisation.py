@@ -9,7 +9,9 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from .._record import Delivery, Recorded
+from .._delivery import Delivery
+from .._record import compiling
+from .._recorded import Recorded
 from ._operands import widened
 
 Gradients = tuple[Optional[Tensor], ...]
@@ -46,14 +48,21 @@ class BatchNormFunction(torch.autograd.Function):
         return y, mean, rstd
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor, *_: Any) -> Gradients:
+    def backward(ctx: Any, dy: Tensor, dmean: None, drstd: None) -> Gradients:
         x, weight, bias, mean, rstd, *running_var = ctx.saved_tensors
         delivery = Delivery(ctx.plan)
-        statistics = (None, None, mean, rstd) if ctx.training else (mean, *running_var, None, None)
-        dx, dweight, dbias = torch.ops.aten.native_batch_norm_backward(dy, x, weight, *statistics, ctx.training, ctx.eps,
-                                                                       [True, True, True])
         of_bias = over_positions(dy)
-        of_weight = (over_positions(dy * x) - mean * of_bias) * rstd
+        centred = over_positions(dy * x) - mean * of_bias
+        of_weight = centred * rstd
+        if ctx.training and dy.is_cuda and not compiling():  # the reductions are done already
+            sums, count = (of_bias.sum(0), centred.sum(0)), dy.numel() // dy.shape[1]
+            dx = torch.batch_norm_backward_elemt(dy, x, mean, rstd, weight, *sums,
+                                                 torch.full((1,), count, dtype=torch.int32, device=dy.device))
+            dweight, dbias = sums[1] * rstd, sums[0]
+        else:
+            statistics = (None, None, mean, rstd) if ctx.training else (mean, *running_var, None, None)
+            dx, dweight, dbias = torch.ops.aten.native_batch_norm_backward(dy, x, weight, *statistics, ctx.training,
+                                                                           ctx.eps, [True, True, True])
         weight_part = delivery.rows(weight, of_weight, dweight) if ctx.needs_input_grad[1] else (None, None)
         bias_part = delivery.rows(bias, of_bias, dbias, of_bias=True) if ctx.needs_input_grad[2] else (None, None)
         others = [None] * (4 + len(ctx.plan))

@@ -43,8 +43,23 @@ void check_batch_schedule(const TrainConfig& train) {
   }
 }
 
+/// The estimator `micro` compares at least two micro-batches of one size wherever there is noise.
+void check_micro(const Config& config, std::int64_t batch) {
+  const std::int64_t micro_batch = config.train.micro_batch;
+  if (config.noise.estimator != "micro" || micro_batch == 0 || batch <= config.noise.small_batch) return;
+  require(batch % micro_batch == 0 && batch >= 2 * micro_batch,
+          fmt::format(
+              "noise.estimator = \"micro\" compares micro-batches: a batch of {} examples must be two or more times "
+              "train.micro_batch = {}",
+              batch, micro_batch));
+}
+
 /// Fails where an Injection with these options cannot be made.
-void check_noise(const Config& config) { Injection{config.noise}; }
+void check_noise(const Config& config) {
+  Injection{config.noise};
+  check_micro(config, config.train.batch);
+  for (const auto& change : config.train.batch_schedule) check_micro(config, change.batch);
+}
 
 std::string checksum_line(std::string_view text) { return fmt::format("# sha256 {}\n", sha256_hex(text)); }
 
@@ -119,7 +134,7 @@ Config parse_config(std::string_view toml, const std::string& name) {
 }
 
 Config read_config(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  const std::string text = read_file(path);
+  const std::string text = read_file(path, kLargestToml);
   check_last_line(text, path.string());
   Config config = parse_config(text, path.string());
   for (const auto& setting : overrides) apply_override(config, setting);

@@ -72,8 +72,8 @@ std::vector<Field> make_fields() {
       COVNOISE_FIELD(data.memory, at_least(0), "folder: a larger set, in GiB, is read from disk while training"),
 
       COVNOISE_FIELD(noise.structure, one_of(structure_names()), "covariance of the noise added to the gradient"),
-      COVNOISE_FIELD(noise.estimator, one_of({"auto", "exact", "ghost", "signs", "spatial"}),
-                     "of the diagonal; auto: ghost with batch normalisation, otherwise exact"),
+      COVNOISE_FIELD(noise.estimator, one_of({"auto", "exact", "ghost", "micro", "signs", "spatial"}),
+                     "of the diagonal; auto: ghost with batch normalisation, otherwise exact; micro for own layers"),
       COVNOISE_FIELD(noise.labels, one_of({"data", "model"}),
                      "of the Fisher matrix: the data's, or sampled from the model"),
       COVNOISE_FIELD(noise.group, at_least(0), "examples per group of the ghost estimator; 0: noise.small_batch"),

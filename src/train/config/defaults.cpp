@@ -42,6 +42,10 @@ void resolve_defaults(Config& config) {
     if (change.lr == 0) change.lr = default_rate(config.model, change.batch);
   }
   if (train.ghost_batch > 0) train.ghost_batch = std::min(train.ghost_batch, smallest_batch(config));
+  if (train.micro_batch == 0 && config.noise.estimator == "micro") {  // a group of the estimator, in ghost batches
+    const std::int64_t unit = std::max<std::int64_t>(1, train.ghost_batch), group = config.noise.estimator_group();
+    train.micro_batch = (group + unit - 1) / unit * unit;
+  }
   if (train.micro_batch == 0) {
     const std::int64_t unit = train.ghost_batch > 0 ? train.ghost_batch : largest_batch(config);
     const bool whole = config.run.device != "cpu";  // a GPU's memory holds it, and its kernels want all of it

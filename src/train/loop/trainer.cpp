@@ -132,7 +132,7 @@ TrainedModel load_trained(const std::filesystem::path& run, Which which, const D
   const CheckpointStore store(folder.checkpoints());
   const auto loaded = which == Which::kBest ? store.load_best(warn, damaged) : store.load_latest(warn, damaged);
   if (!loaded) throw Error(fmt::format("{} has no checkpoint", run.string()));
-  refuse_other_config(*loaded, folder);
+  refuse_other_config(*loaded, folder, warn);
   result.source = data(data_request(result.config));
   if (is_of_other_data(*loaded, data_digest(result.source)))
     warn(fmt::format("{} was trained on other images or labels than the data set has here", run.string()));

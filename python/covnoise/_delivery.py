@@ -1,0 +1,75 @@
+"""The backward pass' side of a recorded call."""
+from __future__ import annotations
+
+from typing import Callable, Optional
+
+import torch
+from torch import Tensor
+
+from ._groups import Groups
+from ._record import ParameterRecord, statistics_dtype
+from ._recorded import Recorded
+
+
+def refuse_second_derivative() -> None:
+    """In a backward pass."""
+    if torch.is_grad_enabled():
+        raise RuntimeError("covnoise: the backward pass of a recorded layer cannot be differentiated again; detach() the "
+                           "statistics for second derivatives")
+
+
+class Delivery:
+    """The backward pass' side of a call: turns contributions into the gradients of parameter and leaf."""
+
+    def __init__(self, plan: tuple[int, int, bool, float, Optional[Recorded]]) -> None:
+        refuse_second_derivative()
+        self.examples, size, self.shared, self.part, self.owner = plan
+        self.groups = Groups(self.examples, size)
+        if self.owner is not None:
+            self.owner.backward_seen = True
+
+    def by_group(self) -> bool:
+        """Whether a leaf wants each group's sum instead of moments."""
+        owner = self.owner
+        return self.shared or (owner is not None and any(record.shared for record in owner.records()))
+
+    def _is_late(self, record: Optional[ParameterRecord]) -> bool:
+        return record is not None and record.shared and not self.shared
+
+    def weight(self, parameter: Tensor, moments: Callable[[], tuple[Tensor, Tensor]],
+               sums: Callable[[], Tensor]) -> tuple[Tensor, Optional[Tensor]]:
+        return self._deliver(None if self.owner is None else self.owner.weight, parameter, moments, sums)
+
+    def bias(self, parameter: Tensor, moments: Callable[[], tuple[Tensor, Tensor]],
+             sums: Callable[[], Tensor]) -> tuple[Tensor, Optional[Tensor]]:
+        return self._deliver(None if self.owner is None else self.owner.bias, parameter, moments, sums)
+
+    def _deliver(self, record: Optional[ParameterRecord], parameter: Tensor,
+                 moments: Callable[[], tuple[Tensor, Tensor]],
+                 sums: Callable[[], Tensor]) -> tuple[Tensor, Optional[Tensor]]:
+        late = self._is_late(record)
+        if not self.shared and not late:
+            gradient, both = moments()
+            return gradient.to(parameter.dtype), both
+        by_group = sums().to(statistics_dtype(parameter))
+        if late:
+            assert record is not None
+            record.current_pass(self.groups).add(by_group)
+        return by_group.sum(0).to(parameter.dtype), None if late else by_group
+
+    def counts(self, like: Tensor) -> Tensor:
+        result = torch.full((2,), self.part * self.examples, dtype=torch.float64, device=like.device)
+        result[1] = self.part * self.groups.number
+        return result
+
+    def rows(self, parameter: Tensor, rows: Tensor, gradient: Optional[Tensor] = None,
+             of_bias: bool = False) -> tuple[Tensor, Optional[Tensor]]:
+        """Of contributions by example, [M, *sizes of the parameter]; their sum is `gradient`, where it is known."""
+        rows = rows.to(statistics_dtype(parameter))
+
+        def moments() -> tuple[Tensor, Tensor]:
+            both = self.groups.moments(self.groups.sums(rows))
+            return both[0].clone() if gradient is None else gradient, both
+
+        deliver = self.bias if of_bias else self.weight
+        return deliver(parameter, moments, lambda: self.groups.sums(rows).clone())
