@@ -101,8 +101,6 @@ void check_config(const Config& config) {
   check_batch(config.train, config.train.batch, "train.batch");
   check_batch_schedule(config.train);
   check_noise(config);
-  require(!config.train.init.empty() || (!config.train.init_partial && config.train.init_sha256.empty()),
-          "train.init_partial and train.init_sha256 need train.init, the file of the initial weights");
   require((config.data.resize == 0 && config.data.crop == 0) || config.data.name.rfind("folder:", 0) == 0,
           fmt::format("data.resize and data.crop are for data sets folder:PATH, not for {}", config.data.name));
   if (config.data.train_limit > 0 && config.data.holdout >= config.data.train_limit) {

@@ -26,6 +26,8 @@ void refuse_what_would_not_be_done(const Config& config) {
   require(gpu || (precision != "bf16" && precision != "tf32"),
           fmt::format("train.precision = \"{}\" needs a GPU; use --device cuda, or --precision fp32 on the CPU",
                       precision));
+  require(!config.train.init.empty() || (!config.train.init_partial && config.train.init_sha256.empty()),
+          "train.init_partial and train.init_sha256 need train.init, the file of the initial weights");
   const double warmup = config.train.warmup;
   require(warmup < 1 || warmup < static_cast<double>(config.train.epochs),
           fmt::format("train.warmup = {:g} epochs is not shorter than the training, train.epochs = {}; lower it",
