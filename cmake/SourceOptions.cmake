@@ -18,6 +18,10 @@ if(JPEG_FOUND)
   set_source_files_properties(src/datasets/formats/jpeg.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
                               COMPILE_DEFINITIONS COVNOISE_HAS_JPEG)
 endif()
+if(WEBP_FOUND)
+  set_source_files_properties(src/datasets/formats/webp.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+                              COMPILE_DEFINITIONS COVNOISE_HAS_WEBP)
+endif()
 set_source_files_properties(src/plot/canvas/png_canvas.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 if(CAIRO_FOUND)
   set_source_files_properties(src/plot/canvas/png_canvas.cpp PROPERTIES COMPILE_DEFINITIONS COVNOISE_HAS_CAIRO)

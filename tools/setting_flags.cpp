@@ -16,6 +16,7 @@ constexpr SettingFlag kSettingFlags[] = {
     {"epochs", "train.epochs", ""},
     {"batch", "train.batch", ""},
     {"lr", "train.lr", ""},
+    {"init", "train.init", ": a safetensors file of initial weights"},
     {"seed", "seed", ""},
     {"threads", "run.threads", ""},
     {"device", "run.device", ""},

@@ -46,6 +46,7 @@ FrobeniusNorms squared_frobenius_norms(torch::nn::Module& module,
   request.squares = Squares::kExact;
   request.gram = true;
   recorder.start(request);
+  recorder.begin_pass(0, labels.size(0));
   cross_entropy_losses(forward(images), labels).sum().backward();
   recorder.stop();
 

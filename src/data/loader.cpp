@@ -1,9 +1,11 @@
 #include "covnoise/data/loader.h"
 
+#include "covnoise/data/internal/permutation.h"
 #include "covnoise/ops/load_images.h"
-#include "covnoise/ops/philox.h"
+#include "data/image_stream.h"
 
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 
 #include <numeric>
 #include <utility>
@@ -13,13 +15,13 @@ namespace {
 
 void check(const Dataset& dataset, const LoaderOptions& options) {
   const at::Tensor& images = dataset.images;
-  TORCH_CHECK(images.dim() == 4 && images.scalar_type() == at::kByte, "images must be uint8 [N, C, H, W], got ",
-              images.toString(), " ", images.sizes());
-  TORCH_CHECK(dataset.labels.dim() == 1 && dataset.labels.scalar_type() == at::kLong &&
-                  dataset.labels.size(0) == images.size(0),
-              "labels must be int64 [", images.size(0), "], got ", dataset.labels.toString(), " ",
-              dataset.labels.sizes());
-  const auto channels = static_cast<std::size_t>(images.size(1));
+  TORCH_CHECK(dataset.reader || (images.dim() == 4 && images.scalar_type() == at::kByte),
+              "images must be uint8 [N, C, H, W], got ", images.toString(), " ", images.sizes());
+  const auto sizes = dataset.sizes();
+  TORCH_CHECK(
+      dataset.labels.dim() == 1 && dataset.labels.scalar_type() == at::kLong && dataset.labels.size(0) == sizes[0],
+      "labels must be int64 [", sizes[0], "], got ", dataset.labels.toString(), " ", dataset.labels.sizes());
+  const auto channels = static_cast<std::size_t>(sizes[1]);
   TORCH_CHECK(options.mean.size() == channels && options.std.size() == channels, "images have ", channels,
               " channels, but mean has ", options.mean.size(), " values and std has ", options.std.size());
   for (const double deviation : options.std) TORCH_CHECK(deviation > 0, "std must be positive, got ", deviation);
@@ -32,19 +34,31 @@ void check(const Dataset& dataset, const LoaderOptions& options) {
 
 Loader::Loader(Dataset dataset, LoaderOptions options) : dataset_(std::move(dataset)), options_(std::move(options)) {
   check(dataset_, options_);
-  dataset_.images = dataset_.images.contiguous().to(options_.device);
+  if (dataset_.reader) {
+    stream_ = std::make_shared<ImageStream>(dataset_.reader, at::get_num_threads());
+  } else {
+    dataset_.images = dataset_.images.contiguous().to(options_.device);
+  }
   dataset_.labels = dataset_.labels.contiguous().to(options_.device);
 }
 
-at::Tensor Loader::order(std::int64_t epoch) const {
-  const RandomStream stream{options_.seed, Purpose::kOrder, static_cast<std::uint32_t>(epoch)};
-  at::Tensor order = at::empty({size()}, at::kLong);
+at::Tensor permutation(const RandomStream& stream, std::int64_t count) {
+  at::Tensor order = at::empty({count}, at::kLong);
   auto* values = order.data_ptr<std::int64_t>();
-  std::iota(values, values + size(), std::int64_t{0});
-  for (std::int64_t i = size() - 1; i > 0; --i) {  // Fisher and Yates
+  std::iota(values, values + count, std::int64_t{0});
+  for (std::int64_t i = count - 1; i > 0; --i) {  // Fisher and Yates
     std::swap(values[i], values[stream.below(static_cast<std::uint32_t>(i + 1), static_cast<std::uint64_t>(i))]);
   }
-  return order.to(options_.device);
+  return order;
+}
+
+at::Tensor Loader::order(std::int64_t epoch) const {
+  return permutation({options_.seed, Purpose::kOrder, static_cast<std::uint32_t>(epoch)}, size())
+      .to(stream_ ? at::Device(at::kCPU) : options_.device);
+}
+
+void Loader::prefetch(const at::Tensor& indices) const {
+  if (stream_) stream_->prefetch(indices.cpu().contiguous());
 }
 
 at::Tensor Loader::images(const at::Tensor& indices, std::int64_t epoch) const {
@@ -58,7 +72,17 @@ at::Tensor Loader::labels(const at::Tensor& indices) const {
 }
 
 at::Tensor Loader::load(const at::Tensor& indices, bool augment, std::int64_t epoch) const {
-  const ImageTransform transform{augment, options_.mean, options_.std, options_.seed, options_.dtype};
+  ImageTransform transform{augment, options_.mean, options_.std, options_.seed, options_.dtype};
+  if (stream_) {
+    const at::Tensor examples = indices.cpu().contiguous();
+    at::Tensor pixels = stream_->take(examples);
+    if (augment) pixels = augment_images(pixels, examples, options_.seed, epoch);
+    transform.augment = false;
+    if (options_.device.is_cuda()) pixels = pixels.pin_memory();  // so that the copy need not wait for earlier steps
+    return load_images(pixels.to(options_.device, /*non_blocking=*/true),
+                       at::arange(pixels.size(0), at::TensorOptions(options_.device).dtype(at::kLong)), transform,
+                       epoch);
+  }
   return load_images(dataset_.images, indices.to(options_.device), transform, epoch);
 }
 

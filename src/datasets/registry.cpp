@@ -50,8 +50,15 @@ const EmbeddedSet* embedded_set(const std::string& name) {
   throw Error(fmt::format("unknown data set '{}'; known: {}, folder:PATH", name, fmt::join(data_names(), ", ")));
 }
 
-DataSource load(const std::string& name, const DataOptions& options) {
-  if (is_folder(name)) return read_folder(name.substr(kFolder.size()));
+DataSource load_folder(const DataRequest& request) {
+  return read_folder(request.name.substr(kFolder.size()), {{request.resize, request.crop}, request.memory});
+}
+
+DataSource load(const DataRequest& request, const DataOptions& options) {
+  const std::string& name = request.name;
+  if (is_folder(name)) return load_folder(request);
+  require(request.resize == 0 && request.crop == 0,
+          fmt::format("only the images of folder:PATH can be resized or cropped, not those of {}", name));
   if (const EmbeddedSet* set = embedded_set(name)) return set->make();
   if (const FileSet* set = file_set(name)) return load_files(*set, options);
   refuse_name(name);
@@ -60,7 +67,7 @@ DataSource load(const std::string& name, const DataOptions& options) {
 }  // namespace
 
 DataSetByName known_data_sets(const DataOptions& options) {
-  return [options](const std::string& name) { return load_data(name, options); };
+  return [options](const DataRequest& request) { return load_data(request, options); };
 }
 
 std::vector<std::string> data_names() {
@@ -70,8 +77,8 @@ std::vector<std::string> data_names() {
   return names;
 }
 
-DataSource load_data(const std::string& name, const DataOptions& options) {
-  DataSource source = load(name, options);
+DataSource load_data(const DataRequest& request, const DataOptions& options) {
+  DataSource source = load(request, options);
   if (source.mean.empty()) {
     ChannelStatistics statistics = channel_statistics(source.train.images);
     source.mean = std::move(statistics.mean);
@@ -93,13 +100,14 @@ std::vector<DataSummary> list_data(const DataOptions& options) {
   return rows;
 }
 
-std::vector<FileReport> verify_data(const std::string& name, const DataOptions& options) {
+std::vector<FileReport> verify_data(const DataRequest& request, const DataOptions& options) {
+  const std::string& name = request.name;
   if (const FileSet* set = file_set(name)) return verify_files(*set, options);
   if (embedded_set(name)) throw Error(fmt::format("{} is embedded: there are no files to verify", name));
   if (!is_folder(name)) refuse_name(name);
   const std::string path = name.substr(kFolder.size());
   try {
-    read_folder(path);
+    load_folder(request);
     return {{path, ""}};
   } catch (const Error& error) {
     return {{path, error.what()}};

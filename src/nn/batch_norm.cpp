@@ -1,7 +1,6 @@
 #include "covnoise/nn/batch_norm.h"
 
 #include "covnoise/ops/ghost_batch_norm.h"
-#include "covnoise/ops/internal/group_squares.h"
 #include "nn/recording.h"
 
 #include <torch/types.h>
@@ -12,11 +11,21 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The Gram matrix of the examples' contributions to the gradients of scale and shift [M, C].
-void add_gram(LayerRecord& record, const at::Tensor& d, const at::Tensor& xhat) {
-  recording::add_gram_of(record, (d * xhat).sum({2, 3}));
-  recording::add_gram_of(record, d.sum({2, 3}));
+/// The rows' contributions to the gradients of scale and shift [M, C].
+struct Contributions {
+  at::Tensor weight, bias;
+};
+
+Contributions contributions_of(const at::Tensor& d, const at::Tensor& xhat) {
+  return {(d * xhat).sum({2, 3}), d.sum({2, 3})};
 }
+
+void add_gram(LayerRecord& record, const Contributions& rows) {
+  recording::add_gram_of(record, rows.weight);
+  recording::add_gram_of(record, rows.bias);
+}
+
+at::Tensor channel(const at::Tensor& values) { return values.view({1, -1, 1, 1}); }
 
 // One value for each ghost batch and channel [G, C], for each example of x.
 at::Tensor by_example(const at::Tensor& values, const at::Tensor& x) {
@@ -26,7 +35,7 @@ at::Tensor by_example(const at::Tensor& values, const at::Tensor& x) {
 struct TrainingBatchNorm : torch::autograd::Function<TrainingBatchNorm> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const OptionalTensor& residual, const GhostBatchNorm2dImpl& layer,
-                            bool relu) {
+                            bool relu, const recording::Record& record) {
     const GhostNorm norm{layer.ghost_batch() > 0 ? layer.ghost_batch() : x.size(0), layer.momentum(), layer.eps(),
                          relu};
     const bool has_residual = residual.has_value();
@@ -34,11 +43,11 @@ struct TrainingBatchNorm : torch::autograd::Function<TrainingBatchNorm> {
         ghost_batch_norm(x, weight, bias, layer.running_mean, layer.running_var, norm, or_undefined(residual));
     // Without a residual the GPU's kernel can tell from the input where the ReLU was active.
     const bool keeps_output = relu && (has_residual || !x.is_cuda() || x.scalar_type() == at::kDouble);
-    context->save_for_backward({x, weight, moments, keeps_output ? y : at::Tensor()});
+    context->save_for_backward({x, weight, moments, keeps_output ? y : at::Tensor(), bias});
     context->saved_data["ghost_batch"] = norm.ghost_batch;
     context->saved_data["relu"] = relu;
     context->saved_data["residual"] = has_residual;
-    recording::save_record(context, layer.record());
+    recording::save_call(context, record, x.size(0));
     return y;
   }
 
@@ -50,53 +59,54 @@ struct TrainingBatchNorm : torch::autograd::Function<TrainingBatchNorm> {
     norm.ghost_batch = context->saved_data["ghost_batch"].toInt();
     norm.relu = context->saved_data["relu"].toBool();
     const bool residual = context->saved_data["residual"].toBool();
-    GhostNormSquares squares;
-    if (const auto record = recording::saved_record(context); record && record->request.any()) {
-      squares = squares_of(*record, weight, x.size(0));
-      if (record->request.gram) {
-        TORCH_CHECK(!norm.relu || y.defined(),
-                    "the Gram matrix of batch normalisation in training mode needs a CPU, or train.precision = fp64");
-        add_gram(*record, norm.relu ? at::threshold_backward(dy, y, 0) : dy,
-                 (x - by_example(moments[0], x)) * by_example(moments[1], x));
-      }
+    const auto call = recording::saved_call(context);
+    const bool wants_squares = call.request().squares != Squares::kNone, alone = wants_squares && !call.several();
+    if (call.request().gram || (wants_squares && !alone)) {
+      const auto rows = contributions_of(saved, dy, norm.relu);
+      if (call.request().gram) add_gram(*call.record, rows);
+      if (wants_squares && !alone) recording::add_squares_of_rows(call, rows.weight, rows.bias);
     }
+    const auto squares = alone ? squares_of(*call.record, weight, x.size(0)) : GhostNormSquares();
     const auto result = ghost_batch_norm_backward(dy, x, y, weight, moments, norm, residual, squares);
-    return {result.dx, result.dweight, result.dbias, result.dresidual, at::Tensor(), at::Tensor()};
+    return {result.dx, result.dweight, result.dbias, result.dresidual, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 
-  static GhostNormSquares squares_of(LayerRecord& record, const at::Tensor& weight, std::int64_t examples) {
-    if (record.request.squares == Squares::kNone) return {};
+  static Contributions contributions_of(const variable_list& saved, const at::Tensor& dy, bool relu) {
+    const auto &x = saved[0], &weight = saved[1], &moments = saved[2], &y = saved[3], &bias = saved[4];
+    const auto type = weight.scalar_type();
+    const auto xhat = (x.to(type) - by_example(moments[0], x)) * by_example(moments[1], x);
+    if (!relu) return covnoise::contributions_of(dy.to(type), xhat);
+    const auto output = y.defined() ? y.to(type) : xhat * channel(weight) + channel(bias);
+    return covnoise::contributions_of(at::threshold_backward(dy.to(type), output, 0), xhat);
+  }
+
+  static GhostNormSquares squares_of(LayerRecord& record, const at::Tensor& weight, std::int64_t rows) {
     if (!record.weight_squares.defined()) record.weight_squares = at::zeros_like(weight);
     if (!record.bias_squares.defined()) record.bias_squares = at::zeros_like(weight);
-    return {record.weight_squares, record.bias_squares, recording::examples_per_group(record.request, examples)};
+    return {record.weight_squares, record.bias_squares, recording::rows_per_group(record, rows)};
   }
 };
 
 // With running statistics: y = weight (x - running_mean) rstd + bias.
 struct EvaluationBatchNorm : torch::autograd::Function<EvaluationBatchNorm> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const GhostBatchNorm2dImpl& layer) {
+                            const at::Tensor& bias, const GhostBatchNorm2dImpl& layer,
+                            const recording::Record& record) {
     context->save_for_backward({x, weight, layer.running_mean, (layer.running_var + layer.eps()).rsqrt()});
-    recording::save_record(context, layer.record());
+    recording::save_call(context, record, x.size(0));
     return at::batch_norm(x, weight, bias, layer.running_mean, layer.running_var, false, 0, layer.eps(), false);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     recording::refuse_second_derivative("batch normalisation");
     const auto saved = context->get_saved_variables();
-    const auto channel = [](const at::Tensor& values) { return values.view({1, -1, 1, 1}); };
     const auto xhat = (saved[0] - channel(saved[2])) * channel(saved[3]);
     const auto& dy = gradients[0];
-    const auto dweight = (dy * xhat).sum({2, 3}), dbias = dy.sum({2, 3});
-    if (const auto record = recording::saved_record(context); record && record->request.any()) {
-      if (record->request.squares != Squares::kNone) {
-        const std::int64_t group = recording::examples_per_group(record->request, dweight.size(0));
-        recording::add_to(record->weight_squares, group_squares(dweight, group));
-        recording::add_to(record->bias_squares, group_squares(dbias, group));
-      }
-      if (record->request.gram) add_gram(*record, dy, xhat);
-    }
-    return {dy * channel(saved[1] * saved[3]), dweight.sum(0), dbias.sum(0), at::Tensor()};
+    const auto rows = contributions_of(dy, xhat);
+    const auto call = recording::saved_call(context);
+    if (call.request().squares != Squares::kNone) recording::add_squares_of_rows(call, rows.weight, rows.bias);
+    if (call.request().gram) add_gram(*call.record, rows);
+    return {dy * channel(saved[1] * saved[3]), rows.weight.sum(0), rows.bias.sum(0), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -122,20 +132,23 @@ void GhostBatchNorm2dImpl::set_ghost_batch(std::int64_t ghost_batch) {
 void GhostBatchNorm2dImpl::become_shift() { shift_only_ = true; }
 
 at::Tensor GhostBatchNorm2dImpl::forward(const at::Tensor& x) {
-  if (is_training() && !shift_only_) return TrainingBatchNorm::apply(x, weight, bias, OptionalTensor(), *this, false);
+  if (is_training() && !shift_only_)
+    return TrainingBatchNorm::apply(x, weight, bias, OptionalTensor(), *this, false, recording::wanted_record(*this));
   return outside_training(x);
 }
 
 at::Tensor GhostBatchNorm2dImpl::forward_relu(const at::Tensor& x, const at::Tensor& residual) {
   if (is_training() && !shift_only_)
-    return TrainingBatchNorm::apply(x, weight, bias, if_defined(residual), *this, true);
+    return TrainingBatchNorm::apply(x, weight, bias, if_defined(residual), *this, true,
+                                    recording::wanted_record(*this));
   auto y = outside_training(x);
   return (residual.defined() ? y.add_(residual) : y).relu_();
 }
 
 at::Tensor GhostBatchNorm2dImpl::outside_training(const at::Tensor& x) const {
   if (shift_only_) return x + bias.view({1, -1, 1, 1});
-  if (recording::wanted(*this)) return EvaluationBatchNorm::apply(x, weight, bias, *this);
+  if (const auto record = recording::wanted_record(*this))
+    return EvaluationBatchNorm::apply(x, weight, bias, *this, record);
   return at::batch_norm(x, weight, bias, running_mean, running_var, false, momentum_, eps_, false);
 }
 

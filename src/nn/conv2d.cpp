@@ -47,10 +47,9 @@ void add_gram(LayerRecord& record, const Pass& pass) {
   if (pass.has_bias) recording::add_gram_of(record, pass.dz.sum({2, 3}));
 }
 
-// Gradients of weight and bias.
-std::pair<at::Tensor, at::Tensor> add_squares(LayerRecord& record, const Pass& pass) {
+// Gradients of weight and bias. `group` rows of x are summed before squaring.
+std::pair<at::Tensor, at::Tensor> add_squares(LayerRecord& record, const Pass& pass, std::int64_t group) {
   const bool spatial = record.request.squares == Squares::kSpatial;
-  const std::int64_t group = recording::examples_per_group(record.request, pass.x.size(0));
   const auto& geometry = pass.geometry;
   if (!record.weight_squares.defined()) record.weight_squares = at::zeros_like(pass.weight);
   auto gradient =
@@ -140,8 +139,8 @@ struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
     context->saved_data["has_bias"] = bias.has_value();
     save_geometry(context, geometry);
     auto y = convolve(x, weight, bias, geometry);
-    record->positions = y.size(2) * y.size(3);
-    recording::save_record(context, record);
+    recording::save_call(context, record, x.size(0));
+    record->positions = recording::rows_per_example(*record, x.size(0)) * y.size(2) * y.size(3);
     return y;
   }
 
@@ -155,14 +154,21 @@ struct AccountedConv2d : torch::autograd::Function<AccountedConv2d> {
     auto pass = saved_pass(context, gradients[0]);
     pass.dz = pass.dz.contiguous(pass.x.suggest_memory_format());
     const auto& geometry = pass.geometry;
-    const auto record = recording::saved_record(context);
-    const bool squares = record->request.squares != Squares::kNone;
-    if (record->request.kronecker && geometry.groups == 1) add_kronecker(*record, pass);
-    if (record->request.gram) add_gram(*record, pass);
+    const auto call = recording::saved_call(context);
+    const LayerRequest request = call.request();
+    const bool squares = request.squares != Squares::kNone;
+    if (request.kronecker && geometry.groups == 1) add_kronecker(*call.record, pass);
+    if (request.gram) add_gram(*call.record, pass);
     const auto [dx, dweight] =
         convolution_gradients(pass.dz, pass.x, pass.weight, geometry, context->needs_input_grad(0), !squares);
     if (squares) {
-      const auto [accounted, dbias] = add_squares(*record, pass);
+      std::int64_t group = recording::rows_per_group(*call.record, pass.x.size(0));
+      if (call.several() && request.squares != Squares::kSpatial) {  // squares of positions add up over calls
+        const auto all = recording::add_operands(call, pass.x, pass.dz);
+        if (!all) return {dx, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};  // the last call has all of them
+        pass.x = all->x, pass.dz = all->dz, group = all->rows_per_group;
+      }
+      const auto [accounted, dbias] = add_squares(*call.record, pass, group);
       return {dx, accounted, dbias, at::Tensor(), at::Tensor()};
     }
     const auto dbias = pass.has_bias ? bias_gradient(pass) : at::Tensor();
@@ -198,7 +204,8 @@ Conv2dImpl::Conv2dImpl(const torch::nn::Conv2dOptions& options)
 at::Tensor Conv2dImpl::forward(const at::Tensor& x) {
   const ConvolutionGeometry geometry{stride_, padding_, dilation_, groups_};
   const auto shift = if_defined(bias);
-  if (recording::wanted(*this)) return AccountedConv2d::apply(x, weight, shift, geometry, record());
+  if (const auto record = recording::wanted_record(*this))
+    return AccountedConv2d::apply(x, weight, shift, geometry, record);
   return PlainConv2d::apply(x, weight, shift, geometry);
 }
 

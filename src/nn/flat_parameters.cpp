@@ -1,5 +1,7 @@
 #include "covnoise/nn/flat_parameters.h"
 
+#include <set>
+
 namespace covnoise {
 namespace {
 
@@ -9,22 +11,34 @@ std::int64_t aligned(std::int64_t n) { return (n + kAlignment - 1) / kAlignment 
 
 }  // namespace
 
+std::vector<std::pair<std::string, at::Tensor>> trainable_parameters(const torch::nn::Module& module) {
+  std::vector<std::pair<std::string, at::Tensor>> result;
+  std::set<const at::TensorImpl*> seen;
+  for (const auto& item : module.named_parameters()) {
+    if (item.value().requires_grad() && seen.insert(item.value().unsafeGetTensorImpl()).second)
+      result.emplace_back(item.key(), item.value());
+  }
+  return result;
+}
+
 FlatParameters::FlatParameters(torch::nn::Module& module) {
   const torch::NoGradGuard no_grad;
-  const auto parameters = module.named_parameters();
-  TORCH_CHECK(!parameters.is_empty(), "a network without parameters cannot be trained");
+  const auto parameters = trainable_parameters(module);
+  TORCH_CHECK(!parameters.empty(), "a network without trainable parameters cannot be trained");
+  const auto options = parameters[0].second.options().requires_grad(false);
   std::int64_t size = 0;
-  for (const auto& item : parameters) {
-    const auto& value = item.value();
-    entries_.push_back({item.key(), size, value.sizes().vec(), value.numel()});
+  for (const auto& [name, value] : parameters) {
+    TORCH_CHECK(value.dtype() == options.dtype() && value.device() == options.device(), "parameter '", name, "' is ",
+                value.dtype(), " on ", value.device(), ", but '", parameters[0].first, "' is ", options.dtype(), " on ",
+                options.device(), ": a network is trained in one type on one device");
+    entries_.push_back({name, size, value.sizes().vec(), value.numel()});
     size = aligned(size + value.numel());
     count_ += value.numel();
   }
-  values_ = torch::zeros({size}, parameters.begin()->value().options().requires_grad(false));
+  values_ = torch::zeros({size}, options);
   gradient_ = torch::zeros_like(values_);
   std::size_t i = 0;
-  for (const auto& item : parameters) {
-    const auto& parameter = item.value();
+  for (const auto& [name, parameter] : parameters) {
     auto slot = view(values_, entries_[i]);
     slot.copy_(parameter);
     parameter.set_data(slot);

@@ -1,5 +1,7 @@
 #include "covnoise/nn/gradient_ready_hooks.h"
 
+#include "covnoise/nn/flat_parameters.h"
+
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -23,7 +25,7 @@ class DoneHook final : public torch::autograd::FunctionPostHook {
 }  // namespace
 
 GradientReadyHooks::GradientReadyHooks(const torch::nn::Module& module, const std::function<void(std::size_t)>& done) {
-  for (const auto& parameter : module.parameters()) {
+  for (const auto& [name, parameter] : trainable_parameters(module)) {
     const std::size_t number = hooks_.size();
     auto accumulator = torch::autograd::impl::grad_accumulator(parameter);
     const auto key = accumulator->add_post_hook(std::make_unique<DoneHook>([done, number] { done(number); }));

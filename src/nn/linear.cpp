@@ -42,15 +42,16 @@ void add_gram(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz, bo
 }
 
 // Gradients of weight and bias.
-std::pair<at::Tensor, at::Tensor> add_squares(LayerRecord& record, const at::Tensor& a, const at::Tensor& dz,
+std::pair<at::Tensor, at::Tensor> add_squares(LayerRecord& record, const recording::Operands& operands,
                                               const at::Tensor& weight, bool has_bias) {
-  const std::int64_t group = recording::examples_per_group(record.request, a.size(0));
+  const auto& [a, dz, group] = operands;
   if (!record.weight_squares.defined()) record.weight_squares = at::zeros_like(weight);
   if (!has_bias) return {linear_weight_gradient_squares(a, dz, record.weight_squares, group), at::Tensor()};
   if (!record.bias_squares.defined()) record.bias_squares = at::zeros({weight.size(0)}, weight.options());
   at::Tensor dbias;
-  const SideStream side_stream(dz.device(),
-                               [&] { dbias = bias_gradient_squares(dz, record.bias_squares, group, false); });
+  const SideStream side_stream(dz.device(), [&] {
+    dbias = bias_gradient_squares(operands.dz, record.bias_squares, operands.rows_per_group, false);
+  });
   return {linear_weight_gradient_squares(a, dz, record.weight_squares, group), dbias};
 }
 
@@ -59,8 +60,8 @@ struct AccountedLinear : torch::autograd::Function<AccountedLinear> {
                             const OptionalTensor& bias, const recording::Record& record) {
     context->save_for_backward({x, weight});
     context->saved_data["has_bias"] = bias.has_value();
-    if (record) record->positions = 1;
-    recording::save_record(context, record);
+    recording::save_call(context, record, x.size(0));
+    if (record) record->positions = recording::rows_per_example(*record, x.size(0));
     if (!mixed(x, weight)) return at::linear(x, weight, bias);
     const auto type = x.scalar_type();
     return at::linear(x, weight.to(type), bias.has_value() ? OptionalTensor(bias->to(type)) : bias);
@@ -71,13 +72,16 @@ struct AccountedLinear : torch::autograd::Function<AccountedLinear> {
     const auto saved = context->get_saved_variables();
     const auto &x = saved[0], &weight = saved[1], &dz = gradients[0];
     const bool has_bias = context->saved_data["has_bias"].toBool();
-    const auto record = recording::saved_record(context);
-    if (record && record->request.kronecker) add_kronecker(*record, x, dz, weight, has_bias);
-    if (record && record->request.gram)
-      add_gram(*record, x.to(weight.scalar_type()), dz.to(weight.scalar_type()), has_bias);
+    const auto call = recording::saved_call(context);
+    const LayerRequest request = call.request();
+    if (request.kronecker) add_kronecker(*call.record, x, dz, weight, has_bias);
+    if (request.gram) add_gram(*call.record, x.to(weight.scalar_type()), dz.to(weight.scalar_type()), has_bias);
     const auto dx = context->needs_input_grad(0) ? dz.mm(weight.to(x.scalar_type())) : at::Tensor();
-    if (record && record->request.squares != Squares::kNone) {
-      const auto [dweight, dbias] = add_squares(*record, x, dz, weight, has_bias);
+    if (request.squares != Squares::kNone) {
+      const auto all = call.several() ? recording::add_operands(call, x, dz)
+                                      : recording::Operands{x, dz, recording::rows_per_group(*call.record, x.size(0))};
+      if (!all) return {dx, at::Tensor(), at::Tensor(), at::Tensor()};  // the last call has the gradient of all
+      const auto [dweight, dbias] = add_squares(*call.record, *all, weight, has_bias);
       return {dx, dweight, dbias, at::Tensor()};
     }
     return {dx, linear_weight_gradient(x, dz), has_bias ? bias_gradient(dz, weight) : at::Tensor(), at::Tensor()};
@@ -98,10 +102,16 @@ LinearImpl::LinearImpl(const torch::nn::LinearOptions& options) {
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& x) {
-  const bool wanted = recording::wanted(*this);
-  if (!wanted && !mixed(x, weight)) return at::linear(x, weight, bias);
-  TORCH_CHECK(x.dim() == 2, "Linear accounts for examples of an input [M, in], not ", x.sizes());
-  return AccountedLinear::apply(x, weight, if_defined(bias), wanted ? record() : recording::Record());
+  const auto record = recording::wanted_record(*this);
+  if (!record && !mixed(x, weight)) return at::linear(x, weight, bias);
+  TORCH_CHECK(x.dim() >= 2, "Linear accounts for examples of an input [M, ..., in], not ", x.sizes());
+  if (x.dim() == 2) return AccountedLinear::apply(x, weight, if_defined(bias), record);
+  TORCH_CHECK(!record || record->examples == 0 || x.size(0) == record->examples, "layer '", record->name,
+              "' gets an input ", x.sizes(), " for ", record->examples,
+              " examples: squares need the examples in the first dimension");
+  auto sizes = x.sizes().vec();
+  sizes.back() = weight.size(0);
+  return AccountedLinear::apply(x.reshape({-1, x.size(-1)}), weight, if_defined(bias), record).view(sizes);
 }
 
 }  // namespace covnoise

@@ -16,14 +16,31 @@ void at_once(const std::function<void()>& callback) { callback(); }
 
 struct GradientPass::Captured {
   Needs needs;
+  std::int64_t size;  // of the batch
   Examples examples;  // what the graph reads
   Result result;
   std::unique_ptr<CudaGraphSequence> graph;
 };
 
 // Here, where Captured is complete.
+GradientPass::GradientPass(torch::nn::Module& module, Loss loss, FlatParameters& parameters, Options options)
+    : module_(module), loss_(std::move(loss)), parameters_(parameters), options_(std::move(options)) {
+  for (const auto& name : options_.without_noise) {
+    const auto& entries = parameters.entries();
+    TORCH_CHECK(std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; }),
+                "GradientPass::Options::without_noise names '", name, "', which is no parameter of the network");
+  }
+}
+
 GradientPass::GradientPass(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options)
-    : module_(module), forward_(std::move(forward)), parameters_(parameters), options_(std::move(options)) {}
+    : GradientPass(
+          module,
+          [forward = std::move(forward)](const Examples& examples) {
+            TORCH_CHECK(examples.size() == 2, "a classification has images and labels, not ", examples.size(),
+                        " tensors");
+            return cross_entropy(forward(examples[0]), examples[1]);
+          },
+          parameters, std::move(options)) {}
 
 GradientPass::~GradientPass() = default;
 
@@ -59,7 +76,7 @@ GradientPass::Result GradientPass::pass_over(const Batch& batch, const AddHostCa
   for (std::int64_t first = 0; first < batch.size; first += micro_batch) {
     const auto examples = batch.load(first, std::min(micro_batch, batch.size - first));
     if (first + micro_batch >= batch.size) batch.before_last(add_host_callback);
-    add(examples.images, examples.labels);
+    add(examples);
   }
   return finish_with_metrics();
 }
@@ -72,9 +89,8 @@ const GradientPass::Result& GradientPass::run(const Request& request, const Batc
 }
 
 GradientPass::Captured* GradientPass::find_captured(std::int64_t batch) {
-  const auto found = std::find_if(captured_.begin(), captured_.end(), [&](const auto& kind) {
-    return kind->needs == needs_ && kind->examples.images.size(0) == batch;
-  });
+  const auto found = std::find_if(captured_.begin(), captured_.end(),
+                                  [&](const auto& kind) { return kind->needs == needs_ && kind->size == batch; });
   return found == captured_.end() ? nullptr : found->get();
 }
 
@@ -82,7 +98,9 @@ const GradientPass::Result& GradientPass::run_captured(const Batch& batch) {
   Captured* kind = find_captured(batch.size);
   const auto pass = [&](const AddHostCallback& add_host_callback) {
     const auto read = [&](std::int64_t first, std::int64_t n) {
-      return Examples{kind->examples.images.narrow(0, first, n), kind->examples.labels.narrow(0, first, n)};
+      Examples part;
+      for (const auto& tensor : kind->examples) part.push_back(tensor.defined() ? tensor.narrow(0, first, n) : tensor);
+      return part;
     };
     return pass_over({batch.size, read, batch.before_last}, add_host_callback);
   };
@@ -90,12 +108,16 @@ const GradientPass::Result& GradientPass::run_captured(const Batch& batch) {
     captured_.push_back(std::make_unique<Captured>());
     kind = captured_.back().get();
     kind->needs = needs_;
+    kind->size = batch.size;
     kind->examples = batch.load(0, batch.size);
+    for (auto& tensor : kind->examples)
+      tensor = tensor.defined() ? tensor.clone() : tensor;  // later batches overwrite it
     return kind->result = pass(at_once);
   }
   const auto examples = batch.load(0, batch.size);
-  kind->examples.images.copy_(examples.images);
-  kind->examples.labels.copy_(examples.labels);
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    if (examples[i].defined()) kind->examples[i].copy_(examples[i]);
+  }
   if (!kind->graph) {
     const auto other =
         std::find_if(captured_.begin(), captured_.end(), [](const auto& k) { return k->graph != nullptr; });

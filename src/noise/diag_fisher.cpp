@@ -7,15 +7,10 @@ namespace {
 
 /// C = diag(F), sampled as sqrt(diagonal) xi: equation 6 and algorithm 1 of the paper. The diagonal comes from one of
 /// the estimators, in the same backward pass as the gradient. Cost: 1.03 to 1.05 plain steps. The first choice.
-class DiagonalFisher final : public NoiseStructure {
+class DiagonalFisher final : public DiagonalStructure {
  public:
   explicit DiagonalFisher(const Needs& needs) : needs_(needs) {}
   Needs needs() const override { return needs_; }
-  at::Tensor sample(const GradientStatistics& statistics, const RandomStream& stream) const override {
-    auto noise = at::empty_like(statistics.diagonal);
-    fill_normal_of_variance(noise, statistics.diagonal, stream);
-    return noise;
-  }
   at::Tensor variance(const GradientStatistics& statistics) const override { return statistics.diagonal; }
 
  private:

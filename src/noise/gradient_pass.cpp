@@ -1,7 +1,6 @@
 #include "covnoise/noise/gradient_pass.h"
 
 #include "covnoise/core/error.h"
-#include "covnoise/nn/loss.h"
 #include "covnoise/ops/group_variance.h"
 #include "covnoise/ops/random.h"
 
@@ -22,9 +21,9 @@ void GradientPass::begin(const Request& request) {
   if (signs_.values.defined()) fill_signs(signs_.values, signs_.stream);
   if (labels_.values.defined()) fill_uniform(labels_.values, labels_.stream);
   examples_ = 0;
-  if (needs.squares != Squares::kNone || needs.kronecker) {
+  if (by_layers()) {
     if (!recorder_) recorder_.emplace(module_, parameters_);
-    check_accounted(needs);
+    check_accounted();
     LayerRequest asked;
     asked.squares = needs.squares;
     asked.kronecker = needs.kronecker;
@@ -34,15 +33,21 @@ void GradientPass::begin(const Request& request) {
   }
 }
 
-void GradientPass::check_accounted(const Needs& needs) const {
-  TORCH_CHECK(needs.squares != Squares::kGhost || options_.group > 0,
+/// Whether layers collect statistics in this batch.
+bool GradientPass::by_layers() const {
+  return (needs_.squares != Squares::kNone && needs_.squares != Squares::kMicro) || needs_.kronecker;
+}
+
+void GradientPass::check_accounted() const {
+  TORCH_CHECK(needs_.squares != Squares::kGhost || options_.group > 0,
               "the ghost estimator needs the size of its groups (GradientPass::Options::group)");
   for (const auto& name : recorder_->unaccounted()) {
     const auto& allowed = options_.without_noise;
     if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
     throw Error(
-        fmt::format("parameter '{}' belongs to a layer that cannot account for examples; use covnoise's layers "
-                    "there, or name it in GradientPass::Options::without_noise to leave it without noise",
+        fmt::format("parameter '{}' belongs to a layer that cannot account for examples, or to several layers that "
+                    "share only part of their parameters; use noise.estimator = \"micro\", or covnoise's layers there, "
+                    "or name it in GradientPass::Options::without_noise to leave it without noise",
                     name));
   }
 }
@@ -58,71 +63,140 @@ void GradientPass::start_sums() {
   }
   loss_sum_.zero_();
   correct_.zero_();
+  if (needs_.squares == Squares::kMicro) {
+    if (!micro_sum_.defined()) micro_sum_ = parameters_.zeros(), micro_squares_ = parameters_.zeros();
+    micro_sum_.zero_();
+    micro_squares_.zero_();
+    micro_size_ = 0;
+  }
   if (needs_.extra == ExtraBackward::kNone) return;
   if (!draw_.defined()) draw_ = parameters_.zeros();
   draw_.zero_();
 }
 
-void GradientPass::add(const at::Tensor& images, const at::Tensor& labels) {
+namespace {
+
+std::int64_t count_of(const GradientPass::Examples& examples) {
+  std::int64_t count = -1;
+  for (const auto& tensor : examples) {
+    if (!tensor.defined()) continue;
+    TORCH_CHECK(tensor.dim() > 0 && (count < 0 || tensor.size(0) == count), "a batch has tensors of ", count,
+                " examples and of sizes ", tensor.sizes(), ": the first dimension of each must be the examples");
+    count = tensor.size(0);
+  }
+  TORCH_CHECK(count > 0, "a batch without examples");
+  return count;
+}
+
+}  // namespace
+
+Losses GradientPass::losses_of(const Examples& examples) {
+  const std::int64_t count = examples_ - (first_of_micro_ - first_);
+  auto losses = loss_(examples);
+  TORCH_CHECK(losses.values.dim() == 1 && losses.values.size(0) == count, "the loss function returned sizes ",
+              losses.values.sizes(), " for ", count, " examples; it must return one loss for each, not averaged");
+  return losses;
+}
+
+void GradientPass::add(const Examples& examples) {
   if (examples_ == 0) start_sums();
   first_of_micro_ = first_ + examples_;
-  examples_ += images.size(0);
-  const bool statistics = needs_.squares != Squares::kNone || needs_.kronecker;
+  examples_ += count_of(examples);
+  const bool statistics = by_layers();
   const bool of_model = statistics && needs_.labels == Labels::kModel;
   const bool extra = needs_.extra != ExtraBackward::kNone;
   if (statistics) {
     recorder_->set_active(true);
-    recorder_->set_first(first_of_micro_);
+    recorder_->begin_pass(first_of_micro_, count_of(examples));
   }
-  const auto logits = forward_(images);
-  const auto losses = cross_entropy_losses(logits, labels);
+  const auto losses = losses_of(examples);
+  if (statistics) recorder_->check_uses(losses.values);
   if (of_model) recorder_->set_active(false);
-  torch::autograd::backward({losses}, {torch::ones_like(losses)}, /*retain_graph=*/of_model || extra);
+  torch::autograd::backward({losses.values}, {torch::ones_like(losses.values)}, /*retain_graph=*/of_model || extra);
   if (of_model) {
     recorder_->set_active(true);
-    const auto sampled = sampled_losses(logits);
-    torch::autograd::grad({sampled}, module_.parameters(), {torch::ones_like(sampled)}, /*retain_graph=*/extra);
+    const auto sampled = sampled_losses(losses);
+    torch::autograd::grad({sampled}, trainable(), {torch::ones_like(sampled)}, /*retain_graph=*/extra,
+                          /*create_graph=*/false, /*allow_unused=*/true);
   }
   if (statistics) recorder_->stop();
-  if (extra) draw_backward(logits, losses);
+  if (extra) draw_backward(losses);
   const torch::NoGradGuard no_grad;
-  loss_sum_.add_(losses.sum(at::kDouble));
-  correct_.add_(logits.argmax(1).eq(labels).sum());
+  if (needs_.squares == Squares::kMicro) add_micro_batch(count_of(examples));
+  loss_sum_.add_(losses.values.sum(at::kDouble));
+  if (losses.correct.defined()) correct_.add_(losses.correct.sum());
 }
 
+/// The gradient buffer has the gradient of this micro-batch alone, and is cleared for the next.
+void GradientPass::add_micro_batch(std::int64_t examples) {
+  TORCH_CHECK(micro_size_ == 0 || micro_size_ == examples,
+              "the estimator \"micro\" compares micro-batches of one size, not ", micro_size_, " and ", examples,
+              " examples: choose a micro-batch that divides the batch");
+  micro_size_ = examples;
+  auto& gradient = parameters_.gradient();
+  micro_squares_.addcmul_(gradient, gradient);
+  micro_sum_.add_(gradient);
+  gradient.zero_();
+}
+
+/// [examples of this micro-batch, columns].
 template <class Fill>
-at::Tensor GradientPass::next_of(Drawn& drawn, std::int64_t n, const at::TensorOptions& options,
+at::Tensor GradientPass::next_of(Drawn& drawn, std::int64_t columns, const at::TensorOptions& options,
                                  const Fill& fill) const {
-  if (!drawn.values.defined() || drawn.values.numel() < first_of_micro_ + n) {
-    drawn.values = at::empty({first_of_micro_ + n}, options);
+  const std::int64_t end = first_ + examples_;
+  if (!drawn.values.defined() || drawn.values.size(0) < end || drawn.values.size(1) != columns) {
+    drawn.values = at::empty({end, columns}, options);
     fill(drawn.values, drawn.stream);
   }
-  return drawn.values.narrow(0, first_of_micro_, n);
+  return drawn.values.slice(0, first_of_micro_, end);
 }
 
-/// Losses of labels drawn from the model: the label whose slice of the cumulated probabilities holds a uniform number.
-at::Tensor GradientPass::sampled_losses(const at::Tensor& logits) {
-  const auto probabilities = torch::softmax(logits.detach().to(at::kDouble), 1).cumsum(1);
-  const auto u = next_of(labels_, logits.size(0), probabilities.options(), fill_uniform);
-  const auto labels = probabilities.lt(u.unsqueeze(1)).sum(1).clamp_max(logits.size(1) - 1);
-  return cross_entropy_losses(logits, labels);
+at::Tensor GradientPass::sampled_losses(const Losses& losses) {
+  if (!losses.of_drawn_labels) {
+    throw Error(
+        "this loss function cannot draw labels from the model (Losses::of_drawn_labels), which true-fisher and "
+        "noise.labels = \"model\" need; use full-fisher, or noise.labels = \"data\"");
+  }
+  const auto options = losses.values.options().requires_grad(false).dtype(at::kDouble);
+  return losses.of_drawn_labels([&](std::int64_t columns) { return next_of(labels_, columns, options, fill_uniform); });
 }
 
-void GradientPass::draw_backward(const at::Tensor& logits, const at::Tensor& losses) {
+void GradientPass::draw_backward(const Losses& losses) {
   const bool sampled = needs_.extra == ExtraBackward::kSampledLabels;
-  const auto target = sampled ? sampled_losses(logits) : losses;
+  const auto target = sampled ? sampled_losses(losses) : losses.values;
   const auto signs = sampled ? torch::ones_like(target)
-                             : next_of(signs_, target.size(0), target.options().requires_grad(false), fill_signs);
-  const auto gradients = torch::autograd::grad({target}, module_.parameters(), {signs});
+                             : next_of(signs_, 1, target.options().requires_grad(false), fill_signs).squeeze(1);
+  const auto gradients = torch::autograd::grad({target}, trainable(), {signs}, /*retain_graph=*/false,
+                                               /*create_graph=*/false, /*allow_unused=*/true);
   const torch::NoGradGuard no_grad;
   const auto views = parameters_.views(draw_);
-  for (std::size_t i = 0; i < views.size(); ++i) views[i].add_(gradients[i]);
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (gradients[i].defined()) views[i].add_(gradients[i]);
+  }
 }
 
-/// From sums over the batch, in place. exact, spatial: (1/M) sum_i g_i^2. ghost: see group_variance.
+/// In the order of the flat parameters.
+std::vector<at::Tensor> GradientPass::trainable() const {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : trainable_parameters(module_)) tensors.push_back(tensor);
+  return tensors;
+}
+
+const at::Tensor& GradientPass::squares() const {
+  return needs_.squares == Squares::kMicro ? micro_squares_ : recorder_->squares();
+}
+
+/// From sums over the batch, in place. exact, spatial: (1/M) sum_i g_i^2. ghost, micro: see group_variance.
 void GradientPass::finish_diagonal(at::Tensor squares, const at::Tensor& mean) const {
-  if (needs_.squares != Squares::kGhost) {
+  if (!centred(needs_.squares)) {
     squares.div_(examples_);
+    return;
+  }
+  if (needs_.squares == Squares::kMicro) {
+    TORCH_CHECK(examples_ >= 2 * micro_size_,
+                "the estimator \"micro\" compares at least two micro-batches, and this batch of ", examples_,
+                " examples is one; set the micro-batch (train.micro_batch) to at most half of it");
+    group_variance(squares, mean, examples_ / micro_size_, micro_size_);
     return;
   }
   const std::int64_t groups = examples_ / options_.group;
@@ -137,10 +211,22 @@ void GradientPass::finish_elements(std::int64_t first) {
   const torch::NoGradGuard no_grad;
   TORCH_CHECK(examples_ > 0, "a batch without examples");
   const std::int64_t count = sums_end_ - first;
+  if (needs_.squares == Squares::kMicro) parameters_.gradient().copy_(micro_sum_);
   const auto gradient = parameters_.gradient().narrow(0, first, count).div_(examples_);
-  if (needs_.squares != Squares::kNone) finish_diagonal(recorder_->squares().narrow(0, first, count), gradient);
+  if (needs_.squares != Squares::kNone) {
+    finish_diagonal(squares().narrow(0, first, count), gradient);
+    clear_without_noise(first);
+  }
   if (needs_.kronecker) recorder_->draw().narrow(0, first, count).div_(std::sqrt(static_cast<double>(examples_)));
   sums_end_ = first;
+}
+
+void GradientPass::clear_without_noise(std::int64_t first) {
+  const auto& names = options_.without_noise;
+  for (const auto& entry : parameters_.entries()) {
+    if (entry.offset < first || std::find(names.begin(), names.end(), entry.name) == names.end()) continue;
+    parameters_.view(squares(), entry).zero_();
+  }
 }
 
 std::vector<KroneckerFactor> GradientPass::factors_of(const FlatParameters& slice) const {
@@ -163,8 +249,8 @@ GradientStatistics GradientPass::statistics_of(const FlatParameters& slice) cons
   statistics.examples = examples_;
   statistics.gradient = slice.gradient();
   if (needs_.squares != Squares::kNone) {
-    statistics.diagonal = slice.slice_of(recorder_->squares());
-    statistics.centred = needs_.squares == Squares::kGhost;
+    statistics.diagonal = slice.slice_of(squares());
+    statistics.centred = centred(needs_.squares);
   }
   if (needs_.kronecker) {
     statistics.factors = factors_of(slice);
@@ -174,6 +260,7 @@ GradientStatistics GradientPass::statistics_of(const FlatParameters& slice) cons
 }
 
 GradientStatistics GradientPass::finish_slice(const FlatParameters& slice) {
+  TORCH_INTERNAL_ASSERT(needs_.squares != Squares::kMicro, "micro-batches are compared when all of them are there");
   TORCH_CHECK(slice.first_element() + slice.size() == sums_end_, "slices are finished from the last to the first");
   finish_elements(slice.first_element());
   return statistics_of(slice);

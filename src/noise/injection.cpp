@@ -30,6 +30,9 @@ void check(const NoiseOptions& options, const NoiseStructure& structure) {
 Injection::Injection(const NoiseOptions& options, bool batch_statistics)
     : Injection(options, make_structure(options, batch_statistics)) {}
 
+Injection::Injection(const NoiseOptions& options, torch::nn::Module& module)
+    : Injection(with_estimator_for(module, options)) {}
+
 Injection::Injection(const NoiseOptions& options, std::unique_ptr<NoiseStructure> structure)
     : options_(options), structure_(std::move(structure)) {
   check(options, *structure_);

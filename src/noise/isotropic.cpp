@@ -1,21 +1,19 @@
 #include "noise/structures.h"
 
-#include "covnoise/ops/random.h"
+#include <ATen/ATen.h>
 
 namespace covnoise {
 namespace {
 
 /// C = sigma^2 I, the simplest noise (figure 1 of the paper). Needs no statistics; sigma replaces s. A control of known
 /// strength.
-class Isotropic final : public NoiseStructure {
+class Isotropic final : public DiagonalStructure {
  public:
   explicit Isotropic(double sigma) : sigma_(sigma) {}
   Needs needs() const override { return {}; }
   bool scaled_by_batch() const override { return false; }
-  at::Tensor sample(const GradientStatistics& statistics, const RandomStream& stream) const override {
-    auto noise = at::empty_like(statistics.gradient);
-    fill_normal(noise, stream);
-    return noise.mul_(sigma_);
+  at::Tensor variance(const GradientStatistics& statistics) const override {
+    return equal_variance(statistics, at::scalar_tensor(sigma_ * sigma_, at::kDouble));
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "noise/structures.h"
 
+#include "covnoise/core/error.h"
 #include "covnoise/ops/random.h"
 #include "noise/lower_root.h"
 
@@ -56,7 +57,10 @@ class Kfac final : public NoiseStructure {
 }  // namespace
 
 std::unique_ptr<NoiseStructure> make_kfac(const NoiseOptions& options, bool batch_statistics) {
-  return std::make_unique<Kfac>(squares_needs(options, batch_statistics));
+  const Needs needs = squares_needs(options, batch_statistics);
+  require(needs.squares != Squares::kMicro,
+          "noise.estimator = \"micro\" has no Kronecker factors; for kfac use exact, ghost or spatial");
+  return std::make_unique<Kfac>(needs);
 }
 
 }  // namespace covnoise

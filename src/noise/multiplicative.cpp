@@ -1,21 +1,17 @@
 #include "noise/structures.h"
 
-#include "covnoise/ops/random.h"
-
 namespace covnoise {
 namespace {
 
 /// C = sigma^2 diag(g)^2, appendix A.8 of the paper: the gradient becomes g (1 + sigma xi). Needs no statistics, so it
 /// costs nothing; sigma replaces s. A control without per-example information.
-class Multiplicative final : public NoiseStructure {
+class Multiplicative final : public DiagonalStructure {
  public:
   explicit Multiplicative(double sigma) : sigma_(sigma) {}
   Needs needs() const override { return {}; }
   bool scaled_by_batch() const override { return false; }
-  at::Tensor sample(const GradientStatistics& statistics, const RandomStream& stream) const override {
-    auto noise = at::empty_like(statistics.gradient);
-    fill_normal(noise, stream);
-    return noise.mul_(statistics.gradient).mul_(sigma_);
+  at::Tensor variance(const GradientStatistics& statistics) const override {
+    return statistics.gradient.square().mul_(sigma_ * sigma_);
   }
 
  private:

@@ -4,11 +4,11 @@ namespace covnoise {
 namespace {
 
 /// C = 0: the plain large batch (section 2.2.2 of the paper), the baseline of every comparison.
-class NoNoise final : public NoiseStructure {
+class NoNoise final : public DiagonalStructure {
  public:
   Needs needs() const override { return {}; }
   bool is_zero() const override { return true; }
-  at::Tensor sample(const GradientStatistics& statistics, const RandomStream&) const override {
+  at::Tensor variance(const GradientStatistics& statistics) const override {
     return at::zeros_like(statistics.gradient);
   }
 };

@@ -3,6 +3,16 @@
 
 namespace covnoise {
 
+/// A structure whose C is diagonal and known: the sample is that of its variance.
+class DiagonalStructure : public NoiseStructure {
+ public:
+  at::Tensor variance(const GradientStatistics& statistics) const override = 0;
+  at::Tensor sample(const GradientStatistics& statistics, const RandomStream& stream) const final;
+};
+
+/// The same variance for every parameter: `value`, a number or a scalar tensor; zero in the gaps.
+at::Tensor equal_variance(const GradientStatistics& statistics, const at::Tensor& value);
+
 /// The estimator of the diagonal: the named one, or for `auto`, `ghost` if the network has batch statistics, else
 /// `exact`.
 Squares squares_estimator(const NoiseOptions& options, bool batch_statistics);

@@ -22,6 +22,11 @@ struct Affine {
   T operator()(std::uint8_t pixel) const { return static_cast<T>(pixel) * scale + shift; }
 };
 
+/// The pixel itself.
+struct Unchanged {
+  std::uint8_t operator()(std::uint8_t pixel) const { return pixel; }
+};
+
 template <typename T>
 std::vector<Affine<T>> make_affines(at::ArrayRef<double> mean, at::ArrayRef<double> std) {
   std::vector<Affine<T>> affines;
@@ -32,8 +37,8 @@ std::vector<Affine<T>> make_affines(at::ArrayRef<double> mean, at::ArrayRef<doub
 
 /// One row of `width` pixels shifted by the crop's column: out[x] = in[x + column - padding], black outside, then
 /// flipped.
-template <typename T>
-void load_row(const std::uint8_t* in, std::int64_t width, const Crop& crop, Affine<T> affine, T* out) {
+template <typename T, typename Map>
+void load_row(const std::uint8_t* in, std::int64_t width, const Crop& crop, Map affine, T* out) {
   const std::int64_t move = crop.column - kCropPadding;
   const std::int64_t begin = std::clamp<std::int64_t>(-move, 0, width);
   const std::int64_t end = std::clamp<std::int64_t>(width - move, begin, width);
@@ -51,9 +56,8 @@ void load_row(const std::uint8_t* in, std::int64_t width, const Crop& crop, Affi
 }
 
 /// One channel [H, W].
-template <typename T>
-void load_plane(const std::uint8_t* in, std::int64_t height, std::int64_t width, const Crop& crop, Affine<T> affine,
-                T* out) {
+template <typename T, typename Map>
+void load_plane(const std::uint8_t* in, std::int64_t height, std::int64_t width, const Crop& crop, Map affine, T* out) {
   for (std::int64_t y = 0; y < height; ++y, out += width) {
     const std::int64_t row = y + crop.row - kCropPadding;
     if (row < 0 || row >= height) {
@@ -108,6 +112,25 @@ at::Tensor load_images(const at::Tensor& images, const at::Tensor& indices, cons
       c10::Dispatcher::singleton().findSchemaOrThrow("covnoise::load_images", "").typed<decltype(load_cpu)>();
   return op.call(images, indices, transform.mean, transform.std, transform.augment,
                  static_cast<std::int64_t>(transform.seed), epoch, transform.type);
+}
+
+at::Tensor augment_images(const at::Tensor& images, const at::Tensor& indices, std::uint64_t seed, std::int64_t epoch) {
+  TORCH_CHECK(images.dim() == 4 && images.is_contiguous() && indices.numel() == images.size(0),
+              "augment_images needs one index for each image [M, C, H, W]");
+  const RandomStream stream{seed, Purpose::kAugmentation, static_cast<std::uint32_t>(epoch)};
+  const std::int64_t channels = images.size(1), height = images.size(2), width = images.size(3), plane = height * width;
+  at::Tensor out = at::empty_like(images);
+  const auto* index = indices.data_ptr<std::int64_t>();
+  const auto* pixels = images.data_ptr<std::uint8_t>();
+  auto* target = out.data_ptr<std::uint8_t>();
+  at::parallel_for(0, images.size(0), /*grain_size=*/16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t m = begin; m < end; ++m) {
+      const Crop crop = draw_crop(stream, index[m]);
+      for (std::int64_t c = m * channels; c < (m + 1) * channels; ++c)
+        load_plane(pixels + c * plane, height, width, crop, Unchanged(), target + c * plane);
+    }
+  });
+  return out;
 }
 
 TORCH_LIBRARY_FRAGMENT(covnoise, m) {

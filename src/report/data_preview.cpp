@@ -25,7 +25,7 @@ plot::ContactSheet::Row row_of_class(const Dataset& set, std::int64_t label, con
   plot::ContactSheet::Row row{name, {}};
   const at::Tensor members = at::nonzero(set.labels == label).flatten();
   for (std::int64_t i = 0; i < std::min(most, members.size(0)); ++i) {
-    row.images.push_back(to_image(set.images[members[i].item<std::int64_t>()]));
+    row.images.push_back(to_image(set.image(members[i].item<std::int64_t>())));
   }
   return row;
 }
@@ -33,8 +33,9 @@ plot::ContactSheet::Row row_of_class(const Dataset& set, std::int64_t label, con
 plot::ContactSheet sheet_of(const DataSource& source, const Dataset& set, const PreviewOptions& options) {
   const auto classes = static_cast<std::int64_t>(source.classes.size());
   const std::int64_t rows = std::min(classes, options.most_classes);
-  std::string facts = fmt::format("{}: {} images of {}x{}x{}, {} classes", options.split, set.images.size(0),
-                                  set.images.size(1), set.images.size(2), set.images.size(3), classes);
+  const auto sizes = set.sizes();
+  std::string facts = fmt::format("{}: {} images of {}x{}x{}, {} classes", options.split, sizes[0], sizes[1], sizes[2],
+                                  sizes[3], classes);
   if (rows < classes) facts += fmt::format(" (the first {} shown)", rows);
   plot::ContactSheet sheet{source.name, facts, {}};
   for (std::int64_t label = 0; label < rows; ++label) {

@@ -29,8 +29,11 @@ class StructureTest : public ::testing::TestWithParam<std::string> {
     return *network_ptr_;
   }
   GradientStatistics collect(const Needs& needs, std::uint32_t step) {
-    pass_.begin({needs, 1, step});
-    pass_.add(examples_.images, examples_.labels);
+    return collect_shard(needs, step, 0, examples_.labels.size(0));
+  }
+  GradientStatistics collect_shard(const Needs& needs, std::uint32_t step, std::int64_t first, std::int64_t count) {
+    pass_.begin({needs, 1, step, first});
+    pass_.add(examples_.images.narrow(0, first, count), examples_.labels.narrow(0, first, count));
     return pass_.finish();
   }
   at::Tensor row(const at::Tensor& buffer) const { return testing::flattened(parameters_.views(buffer)); }
@@ -121,6 +124,39 @@ TEST_P(StructureTest, SamplesAreAPureFunctionOfStatisticsAndStream) {
   const auto first = structure->sample(statistics, {7, Purpose::kNoise, 3}).clone();
   EXPECT_TRUE(row(first).equal(row(structure->sample(statistics, {7, Purpose::kNoise, 3}))));
   EXPECT_TRUE(statistics.gradient.equal(gradient));
+}
+
+/// A diagonal C that is known without a draw is given as the variance; nothing else is.
+TEST_P(StructureTest, VarianceIsTheStatedDiagonal) {
+  const auto structure = make_structure(noise(GetParam()));
+  const auto stated = stated_covariance(GetParam());
+  const bool diagonal = !structure->needs().draw() && stated.equal(torch::diag(stated.diagonal()));
+  auto variance = structure->variance(collect(structure->needs(), 0));
+  ASSERT_EQ(variance.defined(), diagonal);
+  if (!diagonal) return;
+  EXPECT_LT((row(variance) - stated.diagonal()).abs().max().item<double>(), 1e-12);
+  const double with_gaps = variance.sum().item<double>();
+  EXPECT_NEAR(with_gaps, row(variance).sum().item<double>(), 1e-12);
+}
+
+/// Samples of three and one examples, each times the root of its share, have the covariance of the whole.
+TEST_P(StructureTest, ShardsAddUpToTheWhole) {
+  const auto structure = make_structure(noise(GetParam()));
+  const Needs needs = structure->needs();
+  if (!structure->adds_up_over_shards()) {
+    EXPECT_TRUE(needs == Needs{} || structure->needs_only_trace());  // every rank can draw it from what it knows
+    return;
+  }
+  if (needs.kronecker) GTEST_SKIP() << "the mean of the shards' products: tests/train/ranks/noise_shards_test.cpp";
+  const auto whole = collect(needs, 0);
+  const bool draw = needs.draw();
+  const auto of = [&](const GradientStatistics& statistics) {
+    return row(draw ? structure->sample(statistics, {}) : structure->variance(statistics));
+  };
+  const auto expected = of(whole);
+  const auto sum = (draw ? std::sqrt(0.75) : 0.75) * of(collect_shard(needs, 0, 0, 3)) +
+                   (draw ? std::sqrt(0.25) : 0.25) * of(collect_shard(needs, 0, 3, 1));
+  EXPECT_LT((sum - expected).abs().max().item<double>(), 1e-12);
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, StructureTest, ::testing::ValuesIn(structure_names()), [](const auto& info) {

@@ -83,7 +83,7 @@ def ask(training, out, random, counts):
     judge(result, lambda: result.out == expected.out, counts, f"{command} with byte {byte} of {name} flipped")
 
 
-def list_many(training, out, random, counts, number=50):
+def list_many(training, out, random, counts, number=100):
     """`runs` names each damaged run in a line of its own, instead of listing it."""
     names = [f"run{i:03}" for i in range(number)]
     expected = records((training.calm / "metrics.jsonl").read_text())
@@ -110,4 +110,5 @@ def list_many(training, out, random, counts, number=50):
     counts.add("refused", len(refused))
     counts.add("same bytes", len(listed))
     if listed & refused or listed | refused != set(names) or not listed <= harmless:
-        raise Wrong(f"runs lists {sorted(listed - harmless)} and leaves out {sorted(set(names) - listed - refused)}: {result}")
+        missing = sorted(set(names) - listed - refused)
+        raise Wrong(f"runs lists {sorted(listed - harmless)} and leaves out {missing}: {result}")

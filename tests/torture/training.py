@@ -77,7 +77,8 @@ class Training:
         found = [contents(run) for run in self.runs(out)]
         if found == self.expected:
             return
-        different = {name for a, b in zip(found, self.expected) for name in a.keys() | b.keys() if a.get(name) != b.get(name)}
+        different = {name for a, b in zip(found, self.expected) for name in a.keys() | b.keys()
+                     if a.get(name) != b.get(name)}
         raise Wrong(f"other bytes than undisturbed in {sorted(different) or 'the number of runs'}")
 
 

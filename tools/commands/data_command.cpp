@@ -2,6 +2,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/datasets/catalog.h"
 #include "covnoise/report/data_preview.h"
+#include "number_checks.h"
 #include "study_output.h"
 #include "transfer_display.h"
 
@@ -16,6 +17,7 @@ namespace {
 /// Options of all subcommands.
 struct DataArguments {
   std::string name, directory, mirror, out;
+  std::int64_t resize = 0, crop = 0;
   PreviewOptions preview;
 };
 
@@ -33,7 +35,7 @@ void list(const DataArguments& arguments) {
                row.where.empty() ? "not found" : row.where);
   }
   fmt::print("{:<14} {:<8} {:>7} {:>7} {:>7}  {}\n", "folder:PATH", "any", "any", "any", "any",
-             "PATH/train and PATH/test, one folder of PNG or JPEG files per class");
+             "PATH/train and PATH/test (or val), one folder of PNG, JPEG or WebP files per class");
 }
 
 void fetch(const DataArguments& arguments) {
@@ -43,9 +45,16 @@ void fetch(const DataArguments& arguments) {
   fmt::print("{} is in {}\n", arguments.name, directory);
 }
 
+DataRequest request_of(const DataArguments& arguments) {
+  DataRequest request(arguments.name);
+  request.resize = arguments.resize;
+  request.crop = arguments.crop;
+  return request;
+}
+
 void verify(const DataArguments& arguments) {
   std::size_t bad = 0;
-  const std::vector<FileReport> reports = verify_data(arguments.name, {arguments.directory});
+  const std::vector<FileReport> reports = verify_data(request_of(arguments), {arguments.directory});
   for (const FileReport& report : reports) {
     if (!report.problem.empty()) ++bad;
     fmt::print("{}\n", report.problem.empty() ? "ok   " + report.file.string() : "BAD  " + report.problem);
@@ -58,7 +67,7 @@ void verify(const DataArguments& arguments) {
 void preview(const DataArguments& arguments) {
   std::string file = arguments.out;
   if (file.empty()) file = fmt::format("{}.png", arguments.name.substr(arguments.name.find_last_of(":/") + 1));
-  const auto written = write_preview(load_data(arguments.name, {arguments.directory}), file, arguments.preview);
+  const auto written = write_preview(load_data(request_of(arguments), {arguments.directory}), file, arguments.preview);
   fmt::print("{}\n", written.string());
   if (written != file) fmt::print("{}\n", kNoPng);
 }
@@ -93,6 +102,11 @@ void add_data_command(CLI::App& app) {
   preview_command->add_option("--data-dir", arguments->directory, where);
   preview_command->add_option("--out", arguments->out, "file to write, .png or .svg (default: NAME.png)");
   preview_command->add_option("--split", arguments->preview.split, "train or test")->capture_default_str();
+  for (const char* name : {"verify", "preview"}) {
+    CLI::App* command = data->get_subcommand(name);
+    command->add_option("--resize", arguments->resize, "folder: as data.resize")->check(at_least_zero());
+    command->add_option("--crop", arguments->crop, "folder: as data.crop")->check(at_least_zero());
+  }
 }
 
 }  // namespace covnoise

@@ -31,7 +31,7 @@ struct TrainArguments {
   std::vector<std::string> set;
   SettingFlags flags;
   std::optional<std::string> seeds;  // "0-2,5": runs in parallel
-  bool deterministic = false, dry_run = false, help_keys = false, quiet = false;
+  bool deterministic = false, init_partial = false, dry_run = false, help_keys = false, quiet = false;
   double timeout = 600;
 };
 
@@ -43,6 +43,7 @@ void print_line(const std::string& line) {
 std::vector<std::string> overrides(const TrainArguments& arguments) {
   std::vector<std::string> list = settings_of(arguments.flags);
   if (arguments.deterministic) list.emplace_back("run.deterministic=true");
+  if (arguments.init_partial) list.emplace_back("train.init_partial=true");
   list.insert(list.end(), arguments.set.begin(), arguments.set.end());
   return list;
 }
@@ -192,10 +193,13 @@ void add_train_command(CLI::App& app) {
   command->add_option("recipe", arguments->recipe, "recipe (TOML file); --set can set any of its keys as well");
   command->add_option("--set", arguments->set, "key=value, e.g. train.lr=0.2; may be repeated")
       ->allow_extra_args(false);
-  add_setting_flags(*command, arguments->flags,
-                    {"model", "data", "regime", "epochs", "batch", "lr", "seed", "threads", "device", "precision"});
+  add_setting_flags(
+      *command, arguments->flags,
+      {"model", "data", "regime", "epochs", "batch", "lr", "init", "seed", "threads", "device", "precision"});
   command->add_option("--seeds", arguments->seeds,
                       "e.g. 0-2 or 0,1,5: one run per seed, in parallel, in OUT/runs/ with logs in OUT/runs/logs/");
+  command->add_flag("--init-partial", arguments->init_partial,
+                    "short for --set train.init_partial=true: the tensors of --init that match, the others drawn");
   command->add_flag("--deterministic", arguments->deterministic, "short for --set run.deterministic=true");
   command->add_option("--out", arguments->out,
                       "the run's folder (default runs/<model>-<data>-<regime>-s<seed>, with batch, learning rate and "

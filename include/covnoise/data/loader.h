@@ -8,6 +8,8 @@
 
 namespace covnoise {
 
+class ImageStream;
+
 /// How a Loader orders, augments and normalises.
 struct LoaderOptions {
   bool augment = false;               ///< random crop of the image padded by 4 black pixels, random horizontal flip
@@ -27,7 +29,7 @@ class Loader {
   std::int64_t size() const { return dataset_.labels.size(0); }
   at::Device device() const { return options_.device; }
 
-  /// The order in which `epoch` visits the examples: int64 [N], a permutation.
+  /// The order in which `epoch` visits the examples: int64 [N], a permutation; on the CPU if they are read when needed.
   at::Tensor order(std::int64_t epoch) const;
 
   /// Normalised images [M, C, H, W] of the examples `indices` (int64 [M]), as `epoch` sees them, augmented
@@ -37,6 +39,10 @@ class Loader {
   /// The same without augmentation, for evaluation.
   at::Tensor plain_images(const at::Tensor& indices) const;
 
+  /// Starts to read these examples, if they are read when they are needed, in worker threads. Results do not depend on
+  /// it.
+  void prefetch(const at::Tensor& indices) const;
+
   /// Labels, int64 [M].
   at::Tensor labels(const at::Tensor& indices) const;
 
@@ -45,6 +51,7 @@ class Loader {
 
   Dataset dataset_;
   LoaderOptions options_;
+  std::shared_ptr<ImageStream> stream_;  // of dataset_.reader
 };
 
 }  // namespace covnoise

@@ -16,7 +16,7 @@ struct DataOptions {
 
 /// Loads a data set by its name in the table of data_names(), or a user's own images as "folder:PATH". An unknown name
 /// lists the known ones; one that is not on this machine lists the places looked in.
-DataSource load_data(const std::string& name, const DataOptions& options);
+DataSource load_data(const DataRequest& request, const DataOptions& options);
 
 /// load_data with these options, for whoever loads data sets by their names.
 DataSetByName known_data_sets(const DataOptions& options = {});
@@ -40,7 +40,7 @@ struct FileReport {
   std::string problem;         ///< one line; empty: the file is good
 };
 /// Checks the checksum of every file of a data set and that it can be read.
-std::vector<FileReport> verify_data(const std::string& name, const DataOptions& options);
+std::vector<FileReport> verify_data(const DataRequest& request, const DataOptions& options);
 
 /// What happens while a data set is fetched.
 struct FetchEvent {

@@ -3,24 +3,29 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace covnoise {
 
-/// All parameters of a network in one buffer, and their gradients in another of the same layout: the parameters become
-/// views, so that the update, the noise and a reduction over machines are one operation each, not one per parameter.
-/// Every parameter starts at a multiple of 16 elements (64 bytes in float32); the gaps stay zero.
+/// The trainable parameters of a network, each tensor once: one that several modules share has its first name.
+std::vector<std::pair<std::string, at::Tensor>> trainable_parameters(const torch::nn::Module& module);
+
+/// All trainable parameters of a network in one buffer, and their gradients in another of the same layout: the
+/// parameters become views, so that the update, the noise and a reduction over machines are one operation each, not one
+/// per parameter. Every parameter starts at a multiple of 16 elements (64 bytes in float32); the gaps stay zero.
 class FlatParameters {
  public:
   /// One parameter in the buffer.
   struct Entry {
-    std::string name;                 ///< as PyTorch names it: layer1.0.conv1.weight
+    std::string name;                 ///< as PyTorch names it: layer1.0.conv1.weight; the first name of a shared one
     std::int64_t offset;              ///< first element in the buffer
     std::vector<std::int64_t> sizes;  ///< its shape
     std::int64_t numel;               ///< its number of elements
   };
 
-  /// Moves the parameters of `module` (their values are kept) into a new buffer.
+  /// Moves the trainable parameters of `module` (their values are kept) into a new buffer. They must have one type and
+  /// device.
   explicit FlatParameters(torch::nn::Module& module);
 
   const std::vector<Entry>& entries() const { return entries_; }

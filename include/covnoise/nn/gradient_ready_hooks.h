@@ -15,9 +15,9 @@ namespace covnoise {
 /// return gradients instead of accumulating them (autograd::grad) report nothing.
 class GradientReadyHooks {
  public:
-  /// `done` gets the index of a parameter in named_parameters(). It is called on the thread of the backward pass, which
-  /// passes its exceptions on. On a GPU gradients are accumulated, and `done` is called, in the stream that is current
-  /// when the hooks are made: it must be the stream of the passes.
+  /// `done` gets the index of a parameter in trainable_parameters(). It is called on the thread of the backward pass,
+  /// which passes its exceptions on. On a GPU gradients are accumulated, and `done` is called, in the stream that is
+  /// current when the hooks are made: it must be the stream of the passes.
   GradientReadyHooks(const torch::nn::Module& module, const std::function<void(std::size_t parameter)>& done);
   ~GradientReadyHooks();
   GradientReadyHooks(const GradientReadyHooks&) = delete;

@@ -5,7 +5,9 @@
 
 namespace covnoise {
 
-/// torch::nn::Linear that can record per-example statistics: y = x weight^T + bias, x [M, in].
+/// torch::nn::Linear that can record per-example statistics: y = x weight^T + bias, x [M, in], or for
+/// sequences [M, ..., in]; a sequence folded into the first dimension, [M T, in], must have the rows of an example
+/// together.
 class LinearImpl : public torch::nn::Module, public AccountedLayer {
  public:
   LinearImpl(std::int64_t in, std::int64_t out) : LinearImpl(torch::nn::LinearOptions(in, out)) {}

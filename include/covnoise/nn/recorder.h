@@ -8,10 +8,13 @@
 
 namespace covnoise {
 
+/// Names of the trainable parameters that belong to no accounted layer, or to layers that share only part of theirs.
+std::vector<std::string> unaccounted_parameters(torch::nn::Module& module);
+
 /// Requests statistics from the accounted layers of a network and holds what their backward passes add up.
 class Recorder {
  public:
-  /// An accounted layer of the network.
+  /// An accounted layer of the network, or several that share their parameters.
   struct Layer {
     std::size_t weight;                      ///< index into FlatParameters::entries()
     std::int64_t bias = -1;                  ///< the same, or -1
@@ -19,7 +22,7 @@ class Recorder {
     c10::intrusive_ptr<LayerRecord> record;  ///< what it adds to
   };
 
-  /// Gives every accounted layer of `module` a record.
+  /// Gives every accounted layer of `module` a record; layers with the same parameters share it, as calls of one layer.
   Recorder(torch::nn::Module& module, const FlatParameters& parameters);
   /// Takes the records away again.
   ~Recorder();
@@ -31,13 +34,16 @@ class Recorder {
   /// Whether the next backward passes record. A forward pass whose graph shall record must run between start and stop.
   void set_active(bool active);
   void stop();
-  /// The place in the large batch of the next pass's first example.
-  void set_first(std::int64_t place);
+  /// Before each forward pass: its number of examples, and the place in the large batch of the first.
+  void begin_pass(std::int64_t first, std::int64_t examples);
+  /// Before the backward pass of `losses`: refuses by name a parameter of an accounted layer that is also used outside
+  /// its layer, where its contributions would be missing. Calls that do not lead to the losses are not waited for.
+  void check_uses(const at::Tensor& losses) const;
 
   const std::vector<Layer>& layers() const { return layers_; }
   const at::Tensor& squares() const { return squares_; }  ///< layout of the parameters; undefined before the first use
   const at::Tensor& draw() const { return draw_; }        ///< the same, of the layers with Kronecker factors; else zero
-  /// Names of parameters that belong to no accounted layer.
+  /// unaccounted_parameters of the network.
   const std::vector<std::string>& unaccounted() const { return unaccounted_; }
 
  private:
@@ -45,6 +51,7 @@ class Recorder {
 
   torch::nn::Module& module_;
   const FlatParameters& parameters_;
+  std::vector<at::Tensor> trainable_;
   std::vector<Layer> layers_;
   std::vector<std::string> unaccounted_;
   LayerRequest request_;

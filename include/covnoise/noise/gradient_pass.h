@@ -1,5 +1,7 @@
 #pragma once
+#include "covnoise/nn/loss.h"
 #include "covnoise/nn/recorder.h"
+#include "covnoise/nn/struct_of_tensors.h"
 #include "covnoise/noise/structure.h"
 #include "covnoise/ops/device.h"
 
@@ -7,6 +9,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace covnoise {
@@ -31,7 +35,9 @@ struct StepMetrics {
 
 /// The gradient pass of one large batch, from begin to finish: forward and backward passes over micro-batches, which
 /// give the gradient of the mean loss and whatever statistics a noise structure needs, in as few backward passes as
-/// possible. Results do not depend on the micro-batches, beyond rounding.
+/// possible. Results do not depend on the micro-batches, beyond rounding, except for the squares of Squares::kMicro.
+///
+/// The loss is any function of the examples; they are any struct of tensors (`loss_on`), or a list of them.
 ///
 /// `run` does all of it. Callers that load micro-batches themselves call `begin`, `add` for each of them, `finish`.
 class GradientPass {
@@ -40,8 +46,13 @@ class GradientPass {
   struct Options {
     std::int64_t group = 0;                       ///< examples per group of the ghost estimator
     std::int64_t micro_batch = 0;                 ///< examples that `run` passes at once; 0: the whole batch
-    std::vector<std::string> without_noise = {};  ///< parameters of layers that cannot account: left without noise
+    std::vector<std::string> without_noise = {};  ///< parameters left without diagonal noise, such as those of layers
+                                                  ///< that cannot account
   };
+  /// Some examples, on the network's device: tensors [M, ...] in the order that the loss wants; undefined ones are left
+  /// as they are.
+  using Examples = std::vector<at::Tensor>;
+  using Loss = std::function<Losses(const Examples& examples)>;
   using Forward = std::function<at::Tensor(const at::Tensor& images)>;
 
   /// Which statistics, and the counters of the random numbers that are drawn for them.
@@ -52,11 +63,6 @@ class GradientPass {
     std::int64_t first = 0;  ///< index of the first example in the large batch, of which this may be a shard
   };
 
-  /// Some examples, on the network's device.
-  struct Examples {
-    at::Tensor images;  ///< what `forward` takes [M, ...]
-    at::Tensor labels;  ///< int64 [M]
-  };
   using AddHostCallback = CudaGraphSequence::AddHostCallback;
   /// What `run` passes over.
   struct Batch {
@@ -74,7 +80,9 @@ class GradientPass {
     at::Tensor metrics;             ///< of StepMetrics
   };
 
-  /// `forward` runs `module` and returns logits; `parameters` are the module's.
+  /// `loss` runs `module` and returns a loss for each example; `parameters` are the module's.
+  GradientPass(torch::nn::Module& module, Loss loss, FlatParameters& parameters, Options options);
+  /// The same for classification: `forward` runs `module` and returns logits, and the examples are images and labels.
   GradientPass(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options);
   ~GradientPass();
 
@@ -88,12 +96,17 @@ class GradientPass {
   void begin(const Request& request);
   /// The next examples of the batch: forward and every backward pass. With batch statistics, whole ghost batches.
   /// Neither this nor `finish` waits for a device.
-  void add(const at::Tensor& images, const at::Tensor& labels);
+  void add(const Examples& examples);
+  void add(const at::Tensor& images, const at::Tensor& labels) { add(Examples{images, labels}); }
+  template <class Batch, class = std::enable_if_t<std::is_aggregate_v<Batch>>>
+  void add(const Batch& batch) {
+    add(tensors_of(batch));
+  }
   /// Sum of the losses of the examples added so far: a scalar on the network's device.
   const at::Tensor& loss_sum() const { return loss_sum_; }
   /// The statistics of a slice of the parameters, already during the last `add`, once its backward pass has finished
   /// with them. Slices come from the last to the first, and `finish` does the rest. Not possible where other passes
-  /// follow that one: with labels of the model, or an extra backward.
+  /// follow that one (with labels of the model, or an extra backward), nor with Squares::kMicro.
   GradientStatistics finish_slice(const FlatParameters& slice);
   /// The statistics of the batch. Its buffers belong to the pass until the next begin that requests them again.
   GradientStatistics finish();
@@ -107,11 +120,17 @@ class GradientPass {
   };
   struct Captured;
   template <class Fill>
-  at::Tensor next_of(Drawn& drawn, std::int64_t n, const at::TensorOptions& options, const Fill& fill) const;
+  at::Tensor next_of(Drawn& drawn, std::int64_t columns, const at::TensorOptions& options, const Fill& fill) const;
+  bool by_layers() const;
   void start_sums();
-  void draw_backward(const at::Tensor& logits, const at::Tensor& losses);
-  at::Tensor sampled_losses(const at::Tensor& logits);
-  void check_accounted(const Needs& needs) const;
+  Losses losses_of(const Examples& examples);
+  void draw_backward(const Losses& losses);
+  at::Tensor sampled_losses(const Losses& losses);
+  void add_micro_batch(std::int64_t examples);
+  const at::Tensor& squares() const;
+  void clear_without_noise(std::int64_t first);
+  void check_accounted() const;
+  std::vector<at::Tensor> trainable() const;
   void finish_elements(std::int64_t first);
   void finish_diagonal(at::Tensor squares, const at::Tensor& mean) const;
   GradientStatistics statistics_of(const FlatParameters& slice) const;
@@ -122,20 +141,35 @@ class GradientPass {
   Captured* find_captured(std::int64_t batch);
 
   torch::nn::Module& module_;
-  Forward forward_;
+  Loss loss_;
   FlatParameters& parameters_;
   Options options_;
   std::optional<Recorder> recorder_;  // made when a structure first needs it
   Needs needs_;
   Drawn signs_, labels_;
   at::Tensor draw_;
-  at::Tensor loss_sum_, correct_;    // double and int64 scalars where the network is
-  std::int64_t first_ = 0;           // index in the large batch of the first example,
-  std::int64_t first_of_micro_ = 0;  // and of the first one of this micro-batch
-  std::int64_t examples_ = 0;        // including those of this micro-batch
+  at::Tensor micro_sum_, micro_squares_;  // of the gradients of the micro-batches, if those are compared
+  std::int64_t micro_size_ = 0;           // examples of each of them
+  at::Tensor loss_sum_, correct_;         // double and int64 scalars where the network is
+  std::int64_t first_ = 0;                // index in the large batch of the first example,
+  std::int64_t first_of_micro_ = 0;       // and of the first one of this micro-batch
+  std::int64_t examples_ = 0;             // including those of this micro-batch
   std::int64_t sums_end_ = 0;  // elements of gradient and squares before this one are still sums, the others means
   Result result_;              // of a batch that is not captured
   std::vector<std::unique_ptr<Captured>> captured_;  // one for each kind of batch
 };
+
+/// A loss function of a network and a struct of tensors, for a GradientPass:
+///
+///   struct Batch { at::Tensor x, y; };
+///   const auto loss = loss_on<Batch>(network, [](Network& network, const Batch& batch) {
+///     return mean_squared_error(network.forward(batch.x), batch.y);
+///   });
+template <class Batch, class Module, class Function>
+GradientPass::Loss loss_on(Module& module, Function function) {
+  return [&module, function = std::move(function)](const GradientPass::Examples& examples) -> Losses {
+    return function(module, struct_of<Batch>(examples));
+  };
+}
 
 }  // namespace covnoise

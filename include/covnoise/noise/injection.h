@@ -31,6 +31,8 @@ class Injection {
  public:
   /// Around the structure that the options name. `batch_statistics` as for make_structure.
   explicit Injection(const NoiseOptions& options, bool batch_statistics = false);
+  /// Around the structure that the options name, for this network: `auto` is the estimator of with_estimator_for.
+  Injection(const NoiseOptions& options, torch::nn::Module& module);
   /// Around the caller's own structure; `options.structure` and `options.estimator` are not used.
   Injection(const NoiseOptions& options, std::unique_ptr<NoiseStructure> structure);
 
@@ -52,7 +54,10 @@ class Injection {
 
   /// Whether each shard of a batch draws its own share of the noise.
   bool drawn_by_shards() const { return structure_->adds_up_over_shards(); }
+  bool needs_only_trace() const { return structure_->needs_only_trace(); }  ///< NoiseStructure::needs_only_trace
   Needs structure_needs() const { return structure_->needs(); }  ///< in a step with noise that refreshes the statistics
+  /// How the diagonal is estimated, for the user: exact, ghost, ...; `auto` where nothing is estimated.
+  const std::string& estimator() const { return options_.estimator; }
   Placement placement() const { return options_.placement; }
   /// a_eff s^2 in the gradient, a (1 - momentum) s^2 in the update, to compare with SGD's own a_eff / M; of the scale
   /// at this step, or of a given one.

@@ -27,8 +27,9 @@ struct NoiseScale {
 /// The [noise] section of a recipe: which noise, how strong, where and when.
 struct NoiseOptions {
   std::string structure = "none";  ///< covariance of the noise: one of structure_names()
-  /// How diag-fisher, fisher-trace and kfac estimate a diagonal: exact, ghost or spatial; diag-fisher also signs. auto:
-  /// ghost for a network with batch normalisation, otherwise exact.
+  /// How diag-fisher, fisher-trace and kfac estimate a diagonal: exact, ghost, spatial or micro (not kfac); diag-fisher
+  /// also signs. auto: ghost for a network with batch normalisation, otherwise exact; micro for a network with layers
+  /// that cannot account for examples (with_estimator_for).
   std::string estimator = "auto";
   Labels labels = Labels::kData;   ///< of the Fisher matrix
   std::int64_t group = 0;          ///< examples per group of the ghost estimator; 0: small_batch

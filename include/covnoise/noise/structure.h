@@ -46,7 +46,8 @@ struct GradientStatistics {
   std::int64_t examples = 0;                   ///< M
   at::Tensor gradient;                         ///< g, the mean over examples
   at::Tensor diagonal;                   ///< estimate of diag(F); zero where a layer has a Kronecker factor instead
-  bool centred = false;                  ///< whether `diagonal` estimates the covariance's (ghost) or that of F itself
+  bool centred = false;                  ///< whether `diagonal` estimates the covariance's (ghost, micro) or that of F
+                                         ///< itself
   at::Tensor draw;                       ///< (1/sqrt M) sum_i sigma_i g_i, or the same with the model's labels, or
                                          ///< (1/sqrt M) sum_i sum_t xi a^T where a layer has a Kronecker factor
   std::vector<KroneckerFactor> factors;  ///< of the layers that have one
@@ -55,8 +56,10 @@ struct GradientStatistics {
 /// One covariance structure C. It knows nothing about schedules, placement, momentum or devices: `Injection` does.
 ///
 /// Contract, checked by one test for every structure in the table: over the draws of `stream` the samples have mean
-/// zero and covariance C; equal arguments give equal samples; `sample` changes nothing, and its result is a new tensor
-/// or statistics.draw. Elements of the sample outside the parameters (the gaps of the layout) may have any value.
+/// zero and covariance C; `variance`, where it is defined, is the diagonal of C, and C has nothing else; samples of the
+/// shards of a batch, or of its ranks, add up to those of the whole; equal arguments give equal samples; `sample`
+/// changes nothing, and its result is a new tensor or statistics.draw. Elements of the sample outside the parameters
+/// (the gaps of the layout) may have any value.
 ///
 /// The structures of covnoise, with their equations in the paper, their cost and when to choose them, are in
 /// docs/noise.md; each is one file in src/noise/.
@@ -67,8 +70,8 @@ class NoiseStructure {
   virtual Needs needs() const = 0;
   /// C^(1/2) xi, xi ~ N(0, I) from the stream of this step, in the layout of statistics.parameters.
   virtual at::Tensor sample(const GradientStatistics& statistics, const RandomStream& stream) const = 0;
-  /// If C is diagonal, C itself, zero in the gaps: the update then draws sqrt(C) xi without `sample`. Otherwise
-  /// undefined.
+  /// If C is diagonal and known from the statistics, C itself, zero in the gaps: the update then draws sqrt(C) xi
+  /// without `sample`. Otherwise undefined.
   virtual at::Tensor variance(const GradientStatistics&) const { return {}; }
   /// Whether C = 0, so that no step needs a sample.
   virtual bool is_zero() const { return false; }
@@ -77,11 +80,18 @@ class NoiseStructure {
   /// Whether C is a mean over examples, so that independent samples from the statistics of the shards of a batch, each
   /// times the square root of its share, add up to a sample of the whole. Otherwise a sample needs the whole batch.
   virtual bool adds_up_over_shards() const { return !(needs() == Needs{}); }
+  /// Whether only the sum of the diagonal is used. If the sample needs the whole batch (adds_up_over_shards), several
+  /// ranks then exchange one number instead of the diagonal.
+  virtual bool needs_only_trace() const { return false; }
 };
 
 /// The structure that the options name; an unknown name is an Error that lists the known ones. `batch_statistics`:
 /// whether the network normalises by batch statistics, which decides the estimator `auto`.
 std::unique_ptr<NoiseStructure> make_structure(const NoiseOptions& options, bool batch_statistics = false);
+/// The options with the estimator that `auto` stands for: `ghost` or `exact`, as above, if every trainable parameter
+/// belongs to an accounted layer, otherwise `micro`, which takes any module. Needs that only accounted layers can meet
+/// (Kronecker factors, labels of the model) keep their estimator, and a GradientPass refuses other layers by name.
+NoiseOptions with_estimator_for(torch::nn::Module& module, NoiseOptions options);
 /// The names in the table.
 std::vector<std::string> structure_names();
 

@@ -20,4 +20,8 @@ struct ImageTransform {
 at::Tensor load_images(const at::Tensor& images, const at::Tensor& indices, const ImageTransform& transform,
                        std::int64_t epoch);
 
+/// Pixels of the images of the examples `indices` (uint8 [M, C, H, W] on the CPU), cropped and flipped as load_images
+/// does it: load_images without augmentation then gives the same bits as with it.
+at::Tensor augment_images(const at::Tensor& images, const at::Tensor& indices, std::uint64_t seed, std::int64_t epoch);
+
 }  // namespace covnoise

@@ -45,15 +45,22 @@ struct TrainConfig {
   std::int64_t checkpoint_every = 1;  ///< epochs between checkpoints
   std::int64_t snapshot_every = 0;    ///< steps between networks that are kept for analyses; 0: none
   std::string precision = "fp32";     ///< fp32, fp64, tf32 or bf16; parameters stay in float32 with the last two
+  std::string init;                   ///< safetensors file of the initial weights; empty: drawn by the seed
+  bool init_partial = false;          ///< take the tensors of `init` that match, draw the others
+  std::string init_sha256;            ///< of that file; empty: filled in by resolve_defaults
 };
 
 /// The [data] section.
 struct DataConfig {
   std::string name = "glyphs";   ///< data set; `data = "mnist"` in a recipe or override is short for `data.name`
-  std::int64_t train_limit = 0;  ///< use only the first N training examples; 0: all
-  std::int64_t test_limit = 0;   ///< use only the first N test examples; 0: all
-  std::int64_t holdout = 0;      ///< the last N training examples are held out as the validation set
+  std::int64_t train_limit = 0;  ///< use only the first N training examples (of a folder set N drawn ones); 0: all
+  std::int64_t test_limit = 0;   ///< use only the first N test examples (of a folder set N drawn ones); 0: all
+  std::int64_t holdout = 0;      ///< N training examples are held out as the validation set: the last, or of a folder
+                                 ///< set drawn by the seed
   std::string augment = "auto";  ///< pad, crop and flip: on, off, or auto, the data set's default
+  std::int64_t resize = 0;       ///< folder: the shorter side of every image becomes this long; 0: as it is
+  std::int64_t crop = 0;         ///< folder: then the central square of this side is cut out; 0: all of it
+  double memory = 4;             ///< folder: a larger set, in GiB, is read from disk while training
 };
 
 /// The [run] section: how a training runs, not what is trained. Recorded, but ignored when configurations are compared.
@@ -99,7 +106,7 @@ std::string to_toml(const Config& config);
 std::string to_checked_toml(const Config& config);
 
 /// One line for each key that differs, except those that do not decide what is trained ([run], train.eval_*,
-/// train.*_every): "train.lr: 0.1 there, 0.2 here".
+/// train.*_every, train.init, data.memory): "train.lr: 0.1 there, 0.2 here".
 std::vector<std::string> difference(const Config& there, const Config& here);
 
 std::vector<std::string> config_keys();  ///< "train.lr", ...

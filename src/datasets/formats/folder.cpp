@@ -1,145 +1,141 @@
 #include "datasets/formats/folder.h"
 
 #include "covnoise/core/error.h"
-#include "datasets/formats/image_file.h"
+#include "covnoise/core/internal/counted.h"
+#include "covnoise/core/internal/digest.h"
+#include "datasets/formats/folder_images.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
-#include <optional>
-#include <string>
-#include <system_error>
-#include <vector>
+#include <iterator>
+#include <map>
 
 namespace covnoise {
 namespace {
 
 namespace fs = std::filesystem;
+using Scan = std::vector<ScannedImage>;
 
-struct Example {
-  fs::path file;
-  std::int64_t label;
-};
+/// All images that cannot be read, in one line.
+void refuse_bad_images(const fs::path& root, const Scan& scan) {
+  constexpr std::size_t kMost = 100;
+  std::vector<std::string> problems;
+  for (const auto& image : scan)
+    if (!image.problem.empty()) problems.push_back(image.problem);
+  if (problems.empty()) return;
+  const std::size_t count = problems.size();
+  problems.resize(std::min(count, kMost));
+  throw Error(fmt::format("{}: {} of {} image files cannot be used: {}{}", root.string(), count, scan.size(),
+                          fmt::join(problems, "; "), count > kMost ? fmt::format("; and {} more", count - kMost) : ""));
+}
 
-/// Entries of a folder, sorted by name, without hidden ones.
-std::vector<fs::path> entries(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> paths;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().filename().string().front() != '.') paths.push_back(it->path());
+void refuse_several_sizes(const fs::path& root, const Scan& scan, const std::vector<ImageFile>& files, const Fit& fit) {
+  constexpr std::size_t kMost = 4;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::size_t>> by_size;
+  for (std::size_t i = 0; i < scan.size(); ++i) by_size[{scan[i].height, scan[i].width}].push_back(i);
+  if (by_size.size() == 1) return;
+  std::vector<std::string> sizes;
+  for (const auto& [size, members] : by_size) {
+    if (sizes.size() == kMost) break;
+    sizes.push_back(fmt::format("{}x{} ({}, such as {})", size.first, size.second, counted(members.size(), "image"),
+                                files[members.front()].path.string()));
   }
-  if (error) throw Error(fmt::format("{}: cannot be listed: {}", folder.string(), error.message()));
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
-std::vector<std::string> class_names(const fs::path& split) {
-  std::vector<std::string> names;
-  for (const fs::path& path : entries(split)) {
-    if (!fs::is_directory(path)) {
-      throw Error(
-          fmt::format("{}: not a folder; {} must hold one folder of images per class", path.string(), split.string()));
-    }
-    names.push_back(path.filename().string());
-  }
-  if (names.size() < 2) {
-    throw Error(fmt::format("{}: {} class folders; at least 2 are needed", split.string(), names.size()));
-  }
-  return names;
-}
-
-void expect_same_classes(const fs::path& root, const std::vector<std::string>& train,
-                         const std::vector<std::string>& test) {
-  std::vector<std::string> odd;
-  std::set_symmetric_difference(train.begin(), train.end(), test.begin(), test.end(), std::back_inserter(odd));
-  if (odd.empty()) return;
-  const bool in_train = std::binary_search(train.begin(), train.end(), odd.front());
-  throw Error(fmt::format("{}: class '{}' is in {} but not in {}: both must have the same classes", root.string(),
-                          odd.front(), in_train ? "train" : "test", in_train ? "test" : "train"));
-}
-
-bool has_image_extension(const fs::path& path) {
-  std::string extension = path.extension().string();
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
-}
-
-std::vector<Example> list_examples(const fs::path& split, const std::vector<std::string>& classes) {
-  std::vector<Example> examples;
-  for (std::size_t label = 0; label < classes.size(); ++label) {
-    const fs::path folder = split / classes[label];
-    const std::size_t before = examples.size();
-    for (const fs::path& file : entries(folder)) {
-      if (!has_image_extension(file)) throw Error(fmt::format("{}: not a PNG or JPEG file", file.string()));
-      examples.push_back({file, static_cast<std::int64_t>(label)});
-    }
-    if (examples.size() == before) throw Error(fmt::format("{}: no images", folder.string()));
-  }
-  return examples;
-}
-
-void expect_like(const Image& image, const Image& model, const fs::path& file, const fs::path& model_file) {
-  const auto shape = [](const Image& i) { return fmt::format("{}x{}x{}", i.channels, i.height, i.width); };
-  if (shape(image) == shape(model)) return;
   throw Error(
-      fmt::format("{}: an image of {} (channels x height x width), but {} has {}: all images must have the same size",
-                  file.string(), shape(image), model_file.string(), shape(model)));
+      fmt::format("{}: images of {} sizes (height x width): {}{}; {}", root.string(), by_size.size(),
+                  fmt::join(sizes, ", "), by_size.size() > kMost ? ", ..." : "",
+                  fit.resize > 0 ? "set data.crop as well" : "set data.resize and data.crop, for example to 32"));
 }
 
-/// Interleaved pixels to planes [C, H, W].
-void split_channels(const Image& image, std::uint8_t* planes) {
-  const std::int64_t area = image.width * image.height;
-  for (std::int64_t c = 0; c < image.channels; ++c) {
-    for (std::int64_t i = 0; i < area; ++i) planes[c * area + i] = image.pixels[i * image.channels + c];
-  }
+std::vector<std::string> notes_of(const fs::path& root, const FolderFiles& files) {
+  std::vector<std::string> notes;
+  if (!files.ignored.empty())
+    notes.push_back(fmt::format(
+        "{}: ignored {} no image, such as {}", root.string(),
+        files.ignored.size() == 1 ? "1 entry that is" : fmt::format("{} entries that are", files.ignored.size()),
+        files.ignored.front().string()));
+  if (files.val_unused) notes.push_back(fmt::format("{}: test/ is the test set; val/ is not used", root.string()));
+  return notes;
 }
 
-/// Decodes in parallel; if several files are bad, reports the first one.
-Dataset read_examples(const std::vector<Example>& examples, const Image& model, const fs::path& model_file) {
-  const auto count = static_cast<std::int64_t>(examples.size());
-  Dataset set{at::empty({count, model.channels, model.height, model.width}, at::kByte), at::empty({count}, at::kLong)};
+/// Grey planes count for each of the channels.
+ChannelStatistics statistics(const Scan& train, std::int64_t channels, std::int64_t area) {
+  std::vector<ChannelSums> sums(static_cast<std::size_t>(channels));
+  for (const auto& image : train)
+    for (std::size_t c = 0; c < sums.size(); ++c) sums[c].add(image.sums[image.channels == 1 ? 0 : c]);
+  return statistics_of(sums, static_cast<double>(train.size()) * static_cast<double>(area));
+}
+
+at::Tensor labels_of(const std::vector<ImageFile>& files) {
+  at::Tensor labels = at::empty({static_cast<std::int64_t>(files.size())}, at::kLong);
+  std::transform(files.begin(), files.end(), labels.data_ptr<std::int64_t>(),
+                 [](const auto& file) { return file.label; });
+  return labels;
+}
+
+/// Moves the scanned pixels into one tensor.
+Dataset in_memory(const std::vector<ImageFile>& files, Scan scan, std::int64_t channels) {
+  const std::int64_t area = scan.front().height * scan.front().width;
+  Dataset set{
+      at::empty({static_cast<std::int64_t>(scan.size()), channels, scan.front().height, scan.front().width}, at::kByte),
+      labels_of(files)};
   auto* pixels = set.images.data_ptr<std::uint8_t>();
-  auto* labels = set.labels.data_ptr<std::int64_t>();
-  std::vector<std::optional<Error>> errors(examples.size());
-  at::parallel_for(0, count, 16, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      try {
-        const Image image = read_image(examples[i].file);
-        expect_like(image, model, examples[i].file, model_file);
-        split_channels(image, pixels + i * static_cast<std::int64_t>(model.pixels.size()));
-        labels[i] = examples[i].label;
-      } catch (const Error& error) {
-        errors[i] = error;
-      }
-    }
-  });
-  for (const auto& error : errors) {
-    if (error) throw Error(*error);
+  for (std::size_t i = 0; i < scan.size(); ++i) {
+    repeat_planes(scan[i].planes, channels, area, pixels + static_cast<std::int64_t>(i) * channels * area);
+    drop_pixels(scan[i]);
   }
   return set;
 }
 
+Dataset on_disk(const std::vector<ImageFile>& files, Scan scan, std::int64_t channels, const Fit& fit) {
+  for (auto& image : scan) drop_pixels(image);
+  return {{}, labels_of(files), std::make_shared<FolderImages>(files, std::move(scan), channels, fit)};
+}
+
+std::string digest_of(const Scan& scan, const std::vector<ImageFile>& files, std::int64_t channels) {
+  std::string text = fmt::format("{} channels\n", channels);
+  for (std::size_t i = 0; i < scan.size(); ++i) text += fmt::format("{} {}\n", scan[i].digest, files[i].label);
+  return sha256_hex(text);
+}
+
 }  // namespace
 
-DataSource read_folder(const fs::path& root) {
-  for (const char* split : {"train", "test"}) {
-    if (!fs::is_directory(root / split)) {
-      throw Error(fmt::format("{}: not a folder; folder:{} needs train/ and test/ with one folder per class",
-                              (root / split).string(), root.string()));
-    }
-  }
+DataSource read_folder(const fs::path& root, const FolderOptions& options) {
+  const FolderFiles files = list_folder(root);
+  std::vector<ImageFile> all = files.train;
+  all.insert(all.end(), files.test.begin(), files.test.end());
+  const double most_bytes = options.memory * (1 << 30);
+  Scan scan = scan_images(all, options.fit, most_bytes);
+  refuse_bad_images(root, scan);
+  refuse_several_sizes(root, scan, all, options.fit);
+  const auto colour = [](const ScannedImage& image) { return image.channels == 3; };
+  const std::int64_t channels = std::any_of(scan.begin(), scan.end(), colour) ? 3 : 1;
+  const std::int64_t area = scan.front().height * scan.front().width;
+
   DataSource source;
   source.name = "folder:" + root.string();
-  source.classes = class_names(root / "train");
-  expect_same_classes(root, source.classes, class_names(root / "test"));
-  const std::vector<Example> train = list_examples(root / "train", source.classes);
-  const std::vector<Example> test = list_examples(root / "test", source.classes);
-  const Image model = read_image(train.front().file);
-  source.train = read_examples(train, model, train.front().file);
-  source.test = read_examples(test, model, train.front().file);
+  source.classes = files.classes;
+  source.sorted_by_class = true;
+  source.notes = notes_of(root, files);
+  source.digest = digest_of(scan, all, channels);
+  const auto border = std::make_move_iterator(scan.begin() + static_cast<std::ptrdiff_t>(files.train.size()));
+  Scan train(std::make_move_iterator(scan.begin()), border), test(border, std::make_move_iterator(scan.end()));
+  const ChannelStatistics of_train = statistics(train, channels, area);
+  source.mean = of_train.mean;
+  source.std = of_train.std;
+  const double bytes = static_cast<double>(all.size()) * static_cast<double>(channels * area);
+  const bool fits = bytes <= most_bytes;
+  if (!fits)
+    source.notes.push_back(
+        fmt::format("{}: {:.2f} GiB of images are more than data.memory = {:g} GiB: they are read from "
+                    "disk while training",
+                    root.string(), bytes / (1 << 30), options.memory));
+  source.train = fits ? in_memory(files.train, std::move(train), channels)
+                      : on_disk(files.train, std::move(train), channels, options.fit);
+  source.test = fits ? in_memory(files.test, std::move(test), channels)
+                     : on_disk(files.test, std::move(test), channels, options.fit);
   return source;
 }
 

@@ -3,6 +3,7 @@
 #include "covnoise/core/error.h"
 #include "datasets/formats/byte_file.h"
 #include "datasets/formats/jpeg.h"
+#include "datasets/formats/webp.h"
 
 #include <fmt/format.h>
 #include <png.h>
@@ -45,7 +46,9 @@ Image read_image(const std::filesystem::path& path) {
 Image decode_image(const std::string& bytes, const std::string& where) {
   if (bytes.compare(0, 4, "\x89PNG") == 0) return decode_png(bytes, where);
   if (bytes.compare(0, 2, "\xff\xd8") == 0) return decode_jpeg(bytes, where, kMostPixels);
-  throw Error(fmt::format("{}: byte 0: neither PNG nor JPEG", where));
+  if (bytes.compare(0, 4, "RIFF") == 0 && bytes.size() > 12 && bytes.compare(8, 4, "WEBP") == 0)
+    return decode_webp(bytes, where, kMostPixels);
+  throw Error(fmt::format("{}: byte 0: neither PNG, JPEG nor WebP", where));
 }
 
 }  // namespace covnoise

@@ -12,8 +12,8 @@ struct Image {
   std::vector<std::uint8_t> pixels;
 };
 
-/// Decodes a PNG or JPEG file (told apart by their first bytes) to 8 bits per channel: grey files to one channel, all
-/// others to three. Transparent pixels are blended with black.
+/// Decodes a PNG, JPEG or WebP file (told apart by their first bytes) to 8 bits per channel: grey PNG and JPEG files to
+/// one channel, all others to three. Transparent pixels are blended with black.
 Image read_image(const std::filesystem::path& path);
 /// The same for a file in memory; `where` names it in messages.
 Image decode_image(const std::string& bytes, const std::string& where);

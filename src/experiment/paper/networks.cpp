@@ -86,7 +86,7 @@ VarianceStudy variance_of(const Context& context, const Shown<VarianceStudy>& sh
   const Split split = make_split(trained.source, trained.config);
   const auto step = kept_step(*run, Schedule(trained.config, split.train.size()), context.item.effort.snapshot);
   if (kept && kept->step == step) return *kept;
-  load_step(trained, run->folder, step);
+  load_step(trained, run->folder, step, context.options.runner.say);
   ProgressBar bar(1000, "gradient variance", context.options.runner.progress_bar);
   auto study = study_variance(trained.config, *trained.model, split.train, options, [&](auto done, auto total) {
     bar.update(done * 1000 / total, fmt::format("{} of {} examples", done, total));
@@ -121,7 +121,7 @@ FrobeniusStudy frobenius_of(const Context& context, const Shown<FrobeniusStudy>&
       trained = network_of(context, *run);
       split = make_split(trained->source, trained->config);
     }
-    load_step(*trained, run->folder, step);
+    load_step(*trained, run->folder, step, context.options.runner.say);
     study.points.push_back(frobenius_point(*trained->model, split->train, options));
     study.points.back().step = step;
     keep_answer(*run, kFrobeniusNorms, question(options), study);

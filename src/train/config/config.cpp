@@ -43,8 +43,23 @@ void check_batch_schedule(const TrainConfig& train) {
   }
 }
 
+/// The estimator `micro` compares at least two micro-batches of one size wherever there is noise.
+void check_micro(const Config& config, std::int64_t batch) {
+  const std::int64_t micro_batch = config.train.micro_batch;
+  if (config.noise.estimator != "micro" || micro_batch == 0 || batch <= config.noise.small_batch) return;
+  require(batch % micro_batch == 0 && batch >= 2 * micro_batch,
+          fmt::format(
+              "noise.estimator = \"micro\" compares micro-batches: a batch of {} examples must be two or more times "
+              "train.micro_batch = {}",
+              batch, micro_batch));
+}
+
 /// Fails where an Injection with these options cannot be made.
-void check_noise(const Config& config) { Injection{config.noise}; }
+void check_noise(const Config& config) {
+  Injection{config.noise};
+  check_micro(config, config.train.batch);
+  for (const auto& change : config.train.batch_schedule) check_micro(config, change.batch);
+}
 
 std::string checksum_line(std::string_view text) { return fmt::format("# sha256 {}\n", sha256_hex(text)); }
 
@@ -86,6 +101,10 @@ void check_config(const Config& config) {
   check_batch(config.train, config.train.batch, "train.batch");
   check_batch_schedule(config.train);
   check_noise(config);
+  require(!config.train.init.empty() || (!config.train.init_partial && config.train.init_sha256.empty()),
+          "train.init_partial and train.init_sha256 need train.init, the file of the initial weights");
+  require((config.data.resize == 0 && config.data.crop == 0) || config.data.name.rfind("folder:", 0) == 0,
+          fmt::format("data.resize and data.crop are for data sets folder:PATH, not for {}", config.data.name));
   if (config.data.train_limit > 0 && config.data.holdout >= config.data.train_limit) {
     throw Error(fmt::format("data.holdout = {} leaves nothing of data.train_limit = {} to train on",
                             config.data.holdout, config.data.train_limit));
@@ -117,7 +136,7 @@ Config parse_config(std::string_view toml, const std::string& name) {
 }
 
 Config read_config(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  const std::string text = read_file(path);
+  const std::string text = read_file(path, kLargestToml);
   check_last_line(text, path.string());
   Config config = parse_config(text, path.string());
   for (const auto& setting : overrides) apply_override(config, setting);

@@ -55,16 +55,25 @@ std::vector<Field> make_fields() {
       COVNOISE_FIELD(train.snapshot_every, at_least(0), "steps between networks kept for analyses; 0: none"),
       COVNOISE_FIELD(train.precision, one_of({"fp32", "fp64", "tf32", "bf16"}),
                      "of the arithmetic; tf32 and bf16 on a GPU, with parameters in float32"),
+      COVNOISE_FIELD(train.init, any(), "safetensors file of the initial weights; empty: drawn by the seed"),
+      COVNOISE_FIELD(train.init_partial, any(), "take the tensors of train.init that match, draw the others"),
+      COVNOISE_FIELD(train.init_sha256, any(), "of train.init; filled in by the program"),
 
       COVNOISE_FIELD(data.name, any(), "data set (covnoise data list lists them); `data = NAME` is short for it"),
-      COVNOISE_FIELD(data.train_limit, at_least(0), "use only the first N training examples; 0: all"),
-      COVNOISE_FIELD(data.test_limit, at_least(0), "use only the first N test examples, for quick tries; 0: all"),
-      COVNOISE_FIELD(data.holdout, at_least(0), "hold out the last N training examples for val_accuracy"),
+      COVNOISE_FIELD(data.train_limit, at_least(0),
+                     "use only the first N training examples (of a folder N drawn ones); 0: all"),
+      COVNOISE_FIELD(data.test_limit, at_least(0),
+                     "use only the first N test examples (of a folder N drawn ones), for quick tries; 0: all"),
+      COVNOISE_FIELD(data.holdout, at_least(0),
+                     "hold out the last N training examples (of a folder N drawn ones) for val_accuracy"),
       COVNOISE_FIELD(data.augment, one_of({"auto", "on", "off"}), "pad, crop and flip; auto: the data set's default"),
+      COVNOISE_FIELD(data.resize, at_least(0), "folder: length of the shorter side of every image; 0: as it is"),
+      COVNOISE_FIELD(data.crop, at_least(0), "folder: side of the central square, after data.resize; 0: all of it"),
+      COVNOISE_FIELD(data.memory, at_least(0), "folder: a larger set, in GiB, is read from disk while training"),
 
       COVNOISE_FIELD(noise.structure, one_of(structure_names()), "covariance of the noise added to the gradient"),
-      COVNOISE_FIELD(noise.estimator, one_of({"auto", "exact", "ghost", "signs", "spatial"}),
-                     "of the diagonal; auto: ghost with batch normalisation, otherwise exact"),
+      COVNOISE_FIELD(noise.estimator, one_of({"auto", "exact", "ghost", "micro", "signs", "spatial"}),
+                     "of the diagonal; auto: ghost with batch normalisation, otherwise exact; micro for own layers"),
       COVNOISE_FIELD(noise.labels, one_of({"data", "model"}),
                      "of the Fisher matrix: the data's, or sampled from the model"),
       COVNOISE_FIELD(noise.group, at_least(0), "examples per group of the ghost estimator; 0: noise.small_batch"),
@@ -185,7 +194,8 @@ std::string Field::name() const { return key.substr(key.find('.') + 1); }
 bool Field::decides_training() const {
   const std::string which = name(), often = "_every";
   const bool how_often = which.size() > often.size() && which.rfind(often) == which.size() - often.size();
-  return section() != "run" && which.rfind("eval_", 0) != 0 && !how_often;
+  return section() != "run" && key != "train.init" && key != "data.memory" && which.rfind("eval_", 0) != 0 &&
+         !how_often;
 }
 
 const std::vector<Field>& config_fields() {

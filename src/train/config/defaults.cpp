@@ -1,5 +1,6 @@
 #include "covnoise/train/defaults.h"
 
+#include "covnoise/core/internal/digest.h"
 #include "covnoise/nn/model_zoo.h"
 #include "covnoise/noise/structure.h"
 
@@ -41,6 +42,10 @@ void resolve_defaults(Config& config) {
     if (change.lr == 0) change.lr = default_rate(config.model, change.batch);
   }
   if (train.ghost_batch > 0) train.ghost_batch = std::min(train.ghost_batch, smallest_batch(config));
+  if (train.micro_batch == 0 && config.noise.estimator == "micro") {  // a group of the estimator, in ghost batches
+    const std::int64_t unit = std::max<std::int64_t>(1, train.ghost_batch), group = config.noise.estimator_group();
+    train.micro_batch = (group + unit - 1) / unit * unit;
+  }
   if (train.micro_batch == 0) {
     const std::int64_t unit = train.ghost_batch > 0 ? train.ghost_batch : largest_batch(config);
     const bool whole = config.run.device != "cpu";  // a GPU's memory holds it, and its kernels want all of it
@@ -48,6 +53,7 @@ void resolve_defaults(Config& config) {
                               : std::min(largest_batch(config),
                                          std::max<std::int64_t>(1, model_info(config.model).micro_batch / unit) * unit);
   }
+  if (!train.init.empty() && train.init_sha256.empty()) train.init_sha256 = sha256_hex_of_file(train.init);
   auto& noise = config.noise;
   if (noise.match_lr == 0) noise.match_lr = default_rate(config.model, noise.small_batch);
   if (noise.group == 0) noise.group = noise.small_batch;

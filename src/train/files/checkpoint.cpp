@@ -11,6 +11,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/digest.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/core/internal/json.h"
 
 namespace covnoise {
 namespace {
@@ -65,7 +66,8 @@ std::string damaged_part(const Bytes& parts, const std::string& sums) {
 }
 
 void read_state(const std::string& text, LoadedCheckpoint& loaded) {
-  const auto whole = nlohmann::json::parse(text);
+  const auto whole = parse_json<nlohmann::json>(text);
+  require(!whole.is_discarded(), "not JSON, or nested too deeply");
   if (whole.at("version") != kVersion)
     throw Error(fmt::format("has format {}, expected {}", whole.at("version").dump(), kVersion));
   loaded.step = whole.at("step").get<std::int64_t>();

@@ -9,6 +9,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/core/internal/json.h"
 #include "covnoise/train/internal/run_folder.h"
 #include "covnoise/train/internal/tensorboard.h"
 #include "train/files/checked_json.h"
@@ -18,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kLargestMetrics = std::uint64_t{1} << 30;  // millions of lines
 
 double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -58,7 +61,7 @@ std::string line_of(Json record) {
 
 /// What is wrong with a line; empty, with the record in `record`, if nothing is.
 std::string parse_line(std::string_view line, Json& record) {
-  record = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+  record = parse_json(line);
   if (!is_metrics_record(record)) return "not a metrics record";
   return take_checksum(record) == Checksum::kWrong ? "does not match its checksum" : "";
 }
@@ -74,7 +77,7 @@ bool has_damaged_end(std::string_view rest) {
 std::vector<Json> whole_records(const fs::path& path, std::optional<std::int64_t> last) {
   std::vector<Json> records;
   if (!fs::exists(path)) return records;
-  const std::string text = read_file(path);
+  const std::string text = read_file(path, kLargestMetrics);
   std::string damage;  // the first
   const auto note = [&](std::size_t line, const std::string& problem) {
     if (damage.empty())

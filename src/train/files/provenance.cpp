@@ -53,9 +53,12 @@ void add_provenance(nlohmann::json& state, const Provenance& provenance, std::in
   state[kRecords] = records;
 }
 
-void refuse_other_config(const LoadedCheckpoint& checkpoint, const RunFolder& folder) {
+void refuse_other_config(const LoadedCheckpoint& checkpoint, const RunFolder& folder,
+                         const std::function<void(const std::string&)>& say) {
   const auto& state = checkpoint.checkpoint.state;
-  if (!state.contains(kConfig)) return;
+  if (!state.contains(kConfig))
+    return say(fmt::format("{} is of an earlier version: changes of its configuration and data would go unnoticed",
+                           checkpoint.path.string()));
   const Config here = read_config(folder.config());
   Config there = parse_config(state.at(kConfig).get<std::string>(), (checkpoint.path / "state.json").string());
   there.train.epochs = here.train.epochs;  // not recorded
@@ -70,15 +73,12 @@ bool is_of_other_data(const LoadedCheckpoint& checkpoint, const std::string& dat
 
 void refuse_other_provenance(const LoadedCheckpoint& checkpoint, const RunFolder& folder, const std::string& data,
                              const std::function<void(const std::string&)>& say) {
-  refuse_other_config(checkpoint, folder);
+  refuse_other_config(checkpoint, folder, say);
   require(!is_of_other_data(checkpoint, data),
           fmt::format("{} was trained on other images or labels than the data set has here; give its --data-dir, or "
                       "train in a new folder",
                       folder.root.string()));
   refuse_lost_metrics(checkpoint, folder);
-  if (!checkpoint.checkpoint.state.contains(kConfig))
-    say(fmt::format("{} is of an earlier version: changes of its configuration and data so far would go unnoticed",
-                    folder.root.string()));
 }
 
 void refuse_lost_checkpoints(const RunFolder& folder) {

@@ -21,14 +21,15 @@ std::string settings_of(const Config& config);
 /// Adds it to a checkpoint's state, with the number of metrics records so far.
 void add_provenance(nlohmann::json& state, const Provenance& provenance, std::int64_t records);
 
-/// Refuses a config.toml that is not the checkpoint's.
-void refuse_other_config(const LoadedCheckpoint& checkpoint, const RunFolder& folder);
+/// Refuses a config.toml that is not the checkpoint's. `say` is told if the checkpoint is of an earlier version, which
+/// did not record this.
+void refuse_other_config(const LoadedCheckpoint& checkpoint, const RunFolder& folder,
+                         const std::function<void(const std::string&)>& say);
 
 /// Whether the checkpoint was trained on other data; false if it does not say.
 bool is_of_other_data(const LoadedCheckpoint& checkpoint, const std::string& data);
 
-/// Refuses to resume from a checkpoint with another config.toml, on other data, or without its metrics. `say` is told
-/// if the checkpoint is of an earlier version, which recorded none of these.
+/// Refuses to resume from a checkpoint with another config.toml, on other data, or without its metrics.
 void refuse_other_provenance(const LoadedCheckpoint& checkpoint, const RunFolder& folder, const std::string& data,
                              const std::function<void(const std::string&)>& say);
 

@@ -2,6 +2,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/core/internal/json.h"
 #include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/internal/run_folder.h"
 #include "train/config/config_fields.h"
@@ -15,6 +16,8 @@ namespace covnoise {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kLargestDocument = std::uint64_t{1} << 26;
 
 bool is_run_record(const Json& json) {
   if (!json.is_object()) return false;
@@ -31,7 +34,7 @@ bool is_run_record(const Json& json) {
 
 Json kept_json(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return Json::object();
-  auto json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  auto json = parse_json(read_file(path, kLargestDocument));
   require(json.is_object() && take_checksum(json) != Checksum::kWrong,
           fmt::format("{} is damaged: {}; restore it from a copy, or remove it", path.string(),
                       json.is_object() ? "it does not match its checksum" : "it holds no JSON object"));

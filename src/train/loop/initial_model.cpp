@@ -5,9 +5,9 @@
 namespace covnoise {
 
 std::shared_ptr<Model> model_for(const Config& config, const DataSource& source) {
-  const auto& images = source.train.images;
+  const auto sizes = source.train.sizes();
   ModelOptions options;
-  options.input = {images.size(1), images.size(2), images.size(3)};
+  options.input = {sizes[1], sizes[2], sizes[3]};
   options.classes = static_cast<std::int64_t>(source.classes.size());
   options.ghost_batch = config.train.ghost_batch;
   auto model = make_model(config.model, options);

@@ -1,7 +1,9 @@
 #include "covnoise/train/internal/split.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/data/internal/permutation.h"
 #include "covnoise/ops/device.h"
+#include "covnoise/ops/philox.h"
 
 #include <fmt/format.h>
 
@@ -10,8 +12,16 @@
 namespace covnoise {
 namespace {
 
-Dataset part(const Dataset& all, std::int64_t first, std::int64_t count) {
-  return {all.images.narrow(0, first, count), all.labels.narrow(0, first, count)};
+/// `count` examples from `first` on; if they are sorted by class, of a random order.
+Dataset part(const Dataset& all, const at::Tensor& drawn, std::int64_t first, std::int64_t count) {
+  if (!drawn.defined()) return all.slice(first, count);
+  return all.select(std::get<0>(drawn.narrow(0, first, count).sort()));
+}
+
+/// A permutation of the examples, if a part of them has to be drawn.
+at::Tensor drawn_order(const DataSource& source, std::int64_t examples, std::int64_t used, Purpose purpose,
+                       std::uint64_t seed) {
+  return source.sorted_by_class && used < examples ? permutation({seed, purpose, 0}, examples) : at::Tensor();
 }
 
 }  // namespace
@@ -20,6 +30,14 @@ at::Device training_device(const Config& config) {
   const auto device = device_of(config.run.device);
   set_gpu_arithmetic({config.train.precision != "fp32", config.run.deterministic});
   return device;
+}
+
+DataRequest data_request(const Config& config) {
+  DataRequest request(config.data.name);
+  request.resize = config.data.resize;
+  request.crop = config.data.crop;
+  request.memory = config.data.memory;
+  return request;
 }
 
 Split make_split(const DataSource& source, const Config& config) {
@@ -48,8 +66,12 @@ Split make_split(const DataSource& source, const Config& config) {
   plain.augment = false;
   const std::int64_t tests = config.data.test_limit > 0 ? std::min(config.data.test_limit, source.test.labels.size(0))
                                                         : source.test.labels.size(0);
-  Split split{Loader(part(source.train, 0, count), options), Loader(part(source.test, 0, tests), plain), std::nullopt};
-  if (config.data.holdout > 0) split.validation.emplace(part(source.train, count, config.data.holdout), plain);
+  const auto of_train = drawn_order(source, available, count, nth(Purpose::kOrder, 1), config.seed);
+  const auto of_test = drawn_order(source, source.test.labels.size(0), tests, nth(Purpose::kOrder, 2), config.seed);
+  Split split{Loader(part(source.train, of_train, 0, count), options),
+              Loader(part(source.test, of_test, 0, tests), plain), std::nullopt};
+  if (config.data.holdout > 0)
+    split.validation.emplace(part(source.train, of_train, count, config.data.holdout), plain);
   return split;
 }
 

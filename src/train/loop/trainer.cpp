@@ -59,7 +59,8 @@ Outcome train(const TrainOptions& options) {
   const bool writes = !ranks || ranks->rank() == 0;
   if (ranks) refuse_other_training(*ranks, options.config);
   if (writes && std::filesystem::exists(folder.config())) refuse_other_configuration(folder, options.config);
-  const DataSource source = options.data(options.config.data.name);
+  const DataSource source = options.data(data_request(options.config));
+  for (const auto& note : source.notes) options.say(note);
   if (ranks) refuse_other_data(*ranks, source);
   TrainingRun run(options, source);
 
@@ -81,6 +82,8 @@ Outcome train(const TrainOptions& options) {
     run.restore(*checkpoint);
     if (run.finished()) return Outcome::kFinishedBefore;
     options.say(fmt::format("resuming {} from step {}", folder.root.string(), checkpoint->common.step));
+  } else if (!options.config.train.init.empty()) {
+    options.say(run.load_initial_weights());
   }
   options.say(run.summary());
   if (!writes) return run_to_the_end(run, {}, ranks);
@@ -127,8 +130,8 @@ TrainedModel load_trained(const std::filesystem::path& run, Which which, const D
   const CheckpointStore store(folder.checkpoints());
   const auto loaded = which == Which::kBest ? store.load_best(warn, damaged) : store.load_latest(warn, damaged);
   if (!loaded) throw Error(fmt::format("{} has no checkpoint", run.string()));
-  refuse_other_config(*loaded, folder);
-  result.source = data(result.config.data.name);
+  refuse_other_config(*loaded, folder, warn);
+  result.source = data(data_request(result.config));
   if (is_of_other_data(*loaded, data_digest(result.source)))
     warn(fmt::format("{} was trained on other images or labels than the data set has here", run.string()));
   result.model = model_for(result.config, result.source);

@@ -26,12 +26,15 @@ std::string epoch_line(const nlohmann::ordered_json& record, std::int64_t epochs
 }
 
 /// Which noise, for the first line of a run; empty without noise.
-std::string noise_text(const NoiseOptions& noise) {
+std::string noise_text(const NoiseOptions& noise, std::int64_t micro_batch) {
   const auto structure = make_structure(noise);
   if (structure->is_zero()) return "";
   std::string text = "; noise " + noise.structure;
   if (noise.estimator == "ghost") text += fmt::format(" (ghost, groups of {})", noise.estimator_group());
-  if (noise.estimator != "ghost" && noise.estimator != "auto") text += fmt::format(" ({})", noise.estimator);
+  if (noise.estimator == "micro")
+    text += fmt::format(" (micro, micro-batches of {})", micro_batch);
+  else if (noise.estimator != "ghost" && noise.estimator != "auto")
+    text += fmt::format(" ({})", noise.estimator);
   text += noise.placement == Placement::kGradient ? " in the gradient" : " in the update";
   if (!structure->scaled_by_batch()) return text + fmt::format(", sigma {:g}", noise.sigma);
   text += noise.scale.match ? ", scale matched to" : fmt::format(", scale {:g} for", noise.scale.factor);
@@ -135,7 +138,8 @@ void TrainingRun::one_step(MetricsWriter* metrics) {
   const bool logged = (progress_.step + 1) % every == 0;
   auto* all_reduce = step_.all_reduce();
   if (all_reduce) all_reduce->request_stop(options_.stop_requested());
-  step_.launch(progress_.step, split_.train, order_.narrow(0, place * batch, batch), logged);
+  step_.launch(progress_.step, split_.train, order_.narrow(0, place * batch, batch), logged,
+               place + 1 < steps ? order_.narrow(0, (place + 1) * batch, batch) : at::Tensor());
   ++progress_.step;
   training_images_ += batch;
   // A GPU continues with the next step in the meantime, unless results are needed now.
@@ -304,7 +308,7 @@ std::string TrainingRun::summary() const {
       dropped > 0
           ? fmt::format(" (the last incomplete batch, {} image{}, is dropped)", dropped, dropped == 1 ? "" : "s")
           : "",
-      noise_text(config_.noise));
+      noise_text(config_.noise, config_.train.micro_batch));
 }
 
 }  // namespace covnoise

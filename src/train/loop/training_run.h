@@ -6,6 +6,7 @@
 #include "covnoise/train/internal/run_folder.h"
 #include "covnoise/train/trainer.h"
 #include "train/files/provenance.h"
+#include "train/loop/initial_weights.h"
 #include "train/loop/run_progress.h"
 #include "train/loop/training_step.h"
 #include "train/ranks/rank_states.h"
@@ -29,6 +30,8 @@ class TrainingRun {
  public:
   TrainingRun(const TrainOptions& options, const DataSource& source);
 
+  /// Starts from the weights in train.init; returns a line for the user.
+  std::string load_initial_weights() { return covnoise::load_initial_weights(*model_, config_.train); }
   /// Resumes from a checkpoint of this run.
   void restore(const RankCheckpoint& latest);
   bool finished() const { return progress_.step == schedule_.total_steps(); }

@@ -63,10 +63,11 @@ StepContext TrainingStep::context(std::int64_t step) const {
   return context;
 }
 
-void TrainingStep::launch(std::int64_t step, const Loader& loader, const at::Tensor& indices, bool details) {
+void TrainingStep::launch(std::int64_t step, const Loader& loader, const at::Tensor& indices, bool details,
+                          const at::Tensor& next) {
   Launched launched;
   launched.context = context(step);
-  const auto& [statistics, metrics] = run_pass(loader, indices, launched.context);
+  const auto& [statistics, metrics] = run_pass(loader, indices, next, launched.context);
   const torch::NoGradGuard no_grad;
   launched.squares = statistics.diagonal.defined() && statistics.factors.empty();
   launched.centred = statistics.centred;
@@ -87,16 +88,21 @@ void TrainingStep::launch(std::int64_t step, const Loader& loader, const at::Ten
 
 /// Over the whole batch, or over this rank's shard.
 const GradientPass::Result& TrainingStep::run_pass(const Loader& loader, const at::Tensor& indices,
-                                                   const StepContext& at) {
+                                                   const at::Tensor& next, const StepContext& at) {
   const Shard shard = all_reduce_ ? all_reduce_->begin(at) : Shard{0, at.batch, at.batch};
   if (shard.count == 0) return all_reduce_->nothing();
   const std::int64_t epoch = schedule_.epoch_of(at.step);
+  const std::int64_t micro_batch = config_.train.micro_batch > 0 ? config_.train.micro_batch : shard.count;
   GradientPass::Batch batch;
   batch.size = shard.count;
   batch.load = [&](std::int64_t first, std::int64_t count) {
     before_micro_batch_();
     const auto chosen = indices.narrow(0, shard.first + first, count);
-    return GradientPass::Examples{loader.images(chosen, epoch), loader.labels(chosen)};
+    GradientPass::Examples examples{loader.images(chosen, epoch), loader.labels(chosen)};
+    const std::int64_t left = shard.count - (first + count);
+    if (left > 0) loader.prefetch(indices.narrow(0, shard.first + first + count, std::min(count, left)));
+    if (left == 0 && next.defined()) loader.prefetch(next.narrow(0, shard.first, std::min(micro_batch, shard.count)));
+    return examples;
   };
   if (all_reduce_)
     batch.before_last = [&](const auto& add_host_callback) { all_reduce_->expect_last(pass_, add_host_callback); };

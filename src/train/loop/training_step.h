@@ -35,7 +35,9 @@ class TrainingStep {
                Communicator* communicator = nullptr, const BucketOptions& buckets = {});
 
   /// Step `step` on the examples `indices` of the training set. On a GPU it may still be running when this returns.
-  void launch(std::int64_t step, const Loader& loader, const at::Tensor& indices, bool details);
+  /// `next`: the examples of the step after it, if known, for the loader to read ahead.
+  void launch(std::int64_t step, const Loader& loader, const at::Tensor& indices, bool details,
+              const at::Tensor& next = {});
   /// The results of the steps launched since the last call; waits for them. A loss, gradient or weight that is not
   /// finite is an Error that names the step and the parameter.
   std::vector<StepResult> collect();
@@ -55,7 +57,8 @@ class TrainingStep {
     at::Tensor details;  // if requested: noise norm, clipping factor, weight norm, s
   };
   StepContext context(std::int64_t step) const;
-  const GradientPass::Result& run_pass(const Loader& loader, const at::Tensor& indices, const StepContext& at);
+  const GradientPass::Result& run_pass(const Loader& loader, const at::Tensor& indices, const at::Tensor& next,
+                                       const StepContext& at);
   StepResult result_of(const Launched& launched, const StepMetrics& metrics) const;
 
   const Config& config_;

@@ -1,6 +1,10 @@
 #include "train/ranks/gradient_all_reduce.h"
 
+#include "covnoise/core/error.h"
+
 #include <ATen/ATen.h>
+
+#include <cmath>
 
 namespace covnoise {
 namespace {
@@ -14,7 +18,7 @@ void add_squares(at::Tensor& sum, const at::Tensor& values) {
 
 /// Whether what the backward pass of the losses gave is all there is to a layer's gradient and noise.
 bool final_by_layers(const Needs& needs) {
-  return needs.extra == ExtraBackward::kNone && needs.labels == Labels::kData;
+  return needs.extra == ExtraBackward::kNone && needs.labels == Labels::kData && needs.squares != Squares::kMicro;
 }
 
 /// Whether clipping needs the sum of the ranks' noise apart from that of their gradients: where the update would
@@ -52,6 +56,10 @@ GradientAllReduce::GradientAllReduce(Communicator& communicator, const Config& c
       sharding_(config, injection.structure_needs()),
       running_(model, communicator),
       separate_(noise_apart(config, injection)) {
+  require(
+      injection.drawn_by_shards() || !injection.structure_needs().kronecker,
+      "a noise structure that needs the Kronecker factors of the whole batch (adds_up_over_shards() is false) cannot "
+      "be used on several ranks");
   const auto options = parameters.values().options();
   nothing_.metrics = at::zeros({StepMetrics::kCount}, options.dtype(at::kDouble));
   message_ = at::zeros({kHeaderSize + parameters.size()}, options);
@@ -138,17 +146,32 @@ void GradientAllReduce::write_header(const at::Tensor& metrics) {
                         metrics[StepMetrics::kDiagonalSum] * shard_.share(), added_squares_, noise_squares_, stop}));
 }
 
-/// Drawn from what is the same on every rank, bit for bit: a diagonal stands in that has the whole batch's trace.
-StepNoise GradientAllReduce::common_noise(const at::Tensor& trace) {
+at::Tensor GradientAllReduce::sum_over_ranks(const at::Tensor& own, double factor) {
+  auto sum = own.defined() ? own.mul(factor) : parameters_.zeros();
+  communicator_.all_reduce(sum);
+  return sum;
+}
+
+/// Drawn from what is the same on every rank, bit for bit: the whole batch's statistics. Where only the trace is used,
+/// a diagonal stands in that has it.
+StepNoise GradientAllReduce::common_noise(const GradientStatistics& own, const at::Tensor& trace) {
   GradientStatistics whole;
   whole.parameters = &parameters_;
   whole.examples = context_.batch;
   whole.gradient = parameters_.gradient();
-  if (injection_.needs(context_).squares != Squares::kNone) {
-    if (!trace_.defined()) trace_ = parameters_.zeros();
-    trace_.narrow(0, 0, 1).copy_(trace);
-    whole.diagonal = trace_;
+  const Needs needs = injection_.needs(context_);
+  const double share = shard_.share();
+  if (needs.squares != Squares::kNone) {
+    whole.centred = centred(needs.squares);
+    if (injection_.needs_only_trace()) {
+      if (!trace_.defined()) trace_ = parameters_.zeros();
+      trace_.narrow(0, 0, 1).copy_(trace);
+      whole.diagonal = trace_;
+    } else {
+      whole.diagonal = sum_over_ranks(own.diagonal, share);
+    }
   }
+  if (needs.extra != ExtraBackward::kNone) whole.draw = sum_over_ranks(own.draw, std::sqrt(share));
   return injection_.draw(whole, context_);
 }
 
@@ -165,7 +188,7 @@ StepNoise GradientAllReduce::combine(const GradientStatistics& statistics, at::T
   const auto square = parameters_.gradient().norm().to(at::kDouble).square();
   metrics = StepMetrics::pack(sums[kLoss], sums[kCorrect], (square - sums[kAdded]).clamp_min(0).sqrt(), sums[kTrace],
                               sums[kStop]);
-  if (!injection_.drawn_by_shards()) return common_noise(sums.narrow(0, kTrace, 1));
+  if (!injection_.drawn_by_shards()) return common_noise(statistics, sums.narrow(0, kTrace, 1));
   noise_norm = sums[kNoise].sqrt();
   StepNoise result;
   if (!separate_ || injection_.scale(context_) == 0) return result;

@@ -65,7 +65,8 @@ class GradientAllReduce {
   at::Tensor message_of(std::size_t bucket) const;
   at::Tensor own_noise(const GradientStatistics& statistics);
   void write_header(const at::Tensor& metrics);
-  StepNoise common_noise(const at::Tensor& trace);
+  at::Tensor sum_over_ranks(const at::Tensor& own, double factor);
+  StepNoise common_noise(const GradientStatistics& own, const at::Tensor& trace);
 
   Communicator& communicator_;
   FlatParameters& parameters_;

@@ -12,10 +12,10 @@ namespace covnoise {
 
 Sharding::Sharding(const Config& config, const Needs& needs)
     : batch_statistics_(model_info(config.model).batch_statistics),
-      compares_(needs.squares == Squares::kGhost),
+      compares_(centred(needs.squares)),
       ghost_batch_(config.train.ghost_batch),
       small_batch_(config.noise.small_batch),
-      group_(config.noise.estimator_group()) {}
+      group_(needs.squares == Squares::kMicro ? config.train.micro_batch : config.noise.estimator_group()) {}
 
 /// Examples that stay together.
 std::int64_t Sharding::unit(std::int64_t batch) const {
@@ -24,7 +24,7 @@ std::int64_t Sharding::unit(std::int64_t batch) const {
   if (compares_ && batch > small_batch_) together = std::lcm(together, group_);
   require(batch % together == 0,
           fmt::format("a batch of {} examples is not a multiple of the {} examples that must stay on one rank "
-                      "(train.ghost_batch = {}, noise.group = {})",
+                      "(train.ghost_batch = {}, groups of {} that the noise compares)",
                       batch, together, ghost_batch_, group_));
   return together;
 }

@@ -2,11 +2,12 @@
 
 #include "covnoise/datasets/catalog.h"
 #include "datasets/files.h"
+#include "datasets/formats/folder_scan.h"
 #include "datasets/formats/image_file.h"
+#include "datasets/images.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
-#include <png.h>
 #include <torch/types.h>
 
 #ifdef COVNOISE_HAS_JPEG
@@ -20,24 +21,6 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-/// A picture of a single colour or grey value.
-Image plain(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& colour) {
-  Image image{width, height, static_cast<std::int64_t>(colour.size()), {}};
-  for (std::int64_t i = 0; i < width * height; ++i)
-    image.pixels.insert(image.pixels.end(), colour.begin(), colour.end());
-  return image;
-}
-
-void put_png(const fs::path& path, const Image& image) {
-  fs::create_directories(path.parent_path());
-  png_image png{};
-  png.version = PNG_IMAGE_VERSION;
-  png.width = static_cast<png_uint_32>(image.width);
-  png.height = static_cast<png_uint_32>(image.height);
-  png.format = image.channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
-  ASSERT_NE(png_image_write_to_file(&png, path.c_str(), 0, image.pixels.data(), 0, nullptr), 0) << png.message;
-}
 
 class Folder : public ::testing::Test {
  protected:
@@ -72,7 +55,7 @@ TEST_F(Folder, HasStatisticsAndVerifies) {
   EXPECT_NEAR(source.std.at(0), std::sqrt(200 / 3.0) / 255, 1e-12);
   EXPECT_EQ(verify_data(name, {}).at(0).problem, "");
   write_bytes(folder_ / "test/cat/y.png", "x");
-  EXPECT_THAT(verify_data(name, {}).at(0).problem, HasSubstr("y.png: byte 0: neither PNG nor JPEG"));
+  EXPECT_THAT(verify_data(name, {}).at(0).problem, HasSubstr("y.png: byte 0: neither PNG, JPEG nor WebP"));
 }
 
 TEST_F(Folder, SplitsColoursIntoPlanes) {
@@ -85,11 +68,81 @@ TEST_F(Folder, SplitsColoursIntoPlanes) {
   EXPECT_TRUE(source.train.images[0].equal(torch::tensor({1, 4, 2, 5, 3, 6}, torch::kByte).reshape({3, 1, 2})));
 }
 
-TEST_F(Folder, NamesTheOddFile) {
+TEST_F(Folder, NamesTheSizes) {
   put_png(folder_ / "test/cat/z.png", plain(4, 4, {1}));
-  EXPECT_THAT(error(), AllOf(HasSubstr("test/cat/z.png: an image of 1x4x4"), HasSubstr("train/ant/1.png has 1x3x4")));
+  EXPECT_THAT(error(), AllOf(HasSubstr("images of 2 sizes (height x width): 3x4 (5 images, such as "),
+                             HasSubstr("train/ant/1.png), 4x4 (1 image, such as "),
+                             HasSubstr("test/cat/z.png); set data.resize and data.crop")));
+}
+
+TEST_F(Folder, GreyImagesGetThreeChannelsAmongColours) {
   put_png(folder_ / "test/cat/z.png", plain(4, 3, {1, 2, 3}));
-  EXPECT_THAT(error(), HasSubstr("test/cat/z.png: an image of 3x3x4"));
+  const DataSource source = read_folder(folder_.path());
+  EXPECT_EQ(source.train.images.sizes(), (std::vector<std::int64_t>{3, 3, 3, 4}));
+  EXPECT_TRUE(source.train.images[0].equal(torch::full({3, 3, 4}, 30, torch::kByte)));
+  EXPECT_TRUE(source.test.images[2].select(1, 0).select(1, 0).equal(torch::tensor({1, 2, 3}, torch::kByte)));
+  const auto expected = channel_statistics(source.train.images);
+  EXPECT_EQ(source.mean, expected.mean);
+  EXPECT_EQ(source.std, expected.std);
+}
+
+TEST_F(Folder, BringsImagesToOneSize) {
+  put_png(folder_ / "test/cat/z.png", plain(20, 10, {90}));
+  FolderOptions options;
+  options.fit = {6, 0};
+  EXPECT_THAT(error_of([&] { read_folder(folder_.path(), options); }), HasSubstr("; set data.crop as well"));
+  options.fit = {6, 5};
+  const DataSource source = read_folder(folder_.path(), options);
+  EXPECT_EQ(source.train.images.sizes(), (std::vector<std::int64_t>{3, 1, 5, 5}));
+  EXPECT_TRUE(source.test.images[2].equal(torch::full({1, 5, 5}, 90, torch::kByte)));
+  options.fit = {0, 4};
+  EXPECT_THAT(error_of([&] { read_folder(folder_.path(), options); }),
+              AllOf(HasSubstr("5 of 6 image files cannot be used: "), HasSubstr("train/ant/1.png: 4 x 3 pixels"),
+                    HasSubstr("smaller than data.crop = 4; raise data.resize")));
+}
+
+/// Every image, and the digest, are the same whether they are kept in memory or read from disk.
+TEST_F(Folder, ReadsFromDiskWhatDoesNotFitIntoMemory) {
+  put_png(folder_ / "test/cat/z.png", plain(4, 3, {1, 2, 3}));
+  FolderOptions small;
+  small.memory = 100.0 / (1 << 30);  // 6 images of 36 bytes are too many
+  const DataSource kept = read_folder(folder_.path()), read = read_folder(folder_.path(), small);
+  ASSERT_FALSE(kept.train.reader);
+  ASSERT_TRUE(read.train.reader);
+  EXPECT_EQ(read.train.sizes(), kept.train.sizes());
+  EXPECT_TRUE(read.train.labels.equal(kept.train.labels));
+  for (std::int64_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(read.train.image(i).equal(kept.train.image(i)));
+    EXPECT_TRUE(read.test.image(i).equal(kept.test.image(i)));
+  }
+  EXPECT_EQ(read.mean, kept.mean);
+  EXPECT_EQ(read.std, kept.std);
+  EXPECT_EQ(read.digest, kept.digest);
+  EXPECT_THAT(read.notes, ElementsAre(HasSubstr("they are read from disk while training")));
+  const auto chosen = read.train.select(torch::tensor({2, 0}));
+  EXPECT_TRUE(chosen.image(1).equal(kept.train.image(0)));
+  EXPECT_TRUE(chosen.labels.equal(torch::tensor({1, 0})));
+  put_png(folder_ / "train/ant/1.png", plain(4, 3, {31, 30, 30}));
+  EXPECT_THAT(error_of([&] { read.train.image(0); }), HasSubstr("train/ant/1.png was changed while it was in use"));
+  EXPECT_NE(read_folder(folder_.path()).digest, kept.digest);
+}
+
+TEST_F(Folder, KeepsNoMoreThanItMay) {
+  const auto files = list_folder(folder_.path()).train;
+  std::size_t kept = 0;
+  for (const auto& image : scan_images(files, {}, /*most_bytes=*/30)) kept += image.planes.capacity();
+  EXPECT_EQ(kept, 24U);  // two of three images of 12 bytes
+}
+
+TEST_F(Folder, TakesValForTest) {
+  fs::rename(folder_ / "test", folder_ / "val");
+  EXPECT_EQ(read_folder(folder_.path()).test.labels.size(0), 2);
+  put_png(folder_ / "test/cat/z.png", plain(4, 3, {1}));
+  put_png(folder_ / "test/ant/z.png", plain(4, 3, {1}));
+  put_png(folder_ / "test/ant/zz.png", plain(4, 3, {1}));
+  const DataSource source = read_folder(folder_.path());
+  EXPECT_EQ(source.test.labels.size(0), 3);
+  EXPECT_THAT(source.notes, ElementsAre(HasSubstr("test/ is the test set; val/ is not used")));
 }
 
 TEST_F(Folder, RefusesDifferentClasses) {
@@ -109,11 +162,23 @@ TEST_F(Folder, RefusesMissingParts) {
   EXPECT_THAT(error(), HasSubstr("train: 1 class folders; at least 2"));
 }
 
-TEST_F(Folder, RefusesStrayFiles) {
+TEST_F(Folder, IgnoresAndCountsWhatIsNoImage) {
+  EXPECT_TRUE(read_folder(folder_.path()).notes.empty());
   write_bytes(folder_ / "train/cat/notes.txt", "x");
-  EXPECT_THAT(error(), HasSubstr("train/cat/notes.txt: not a PNG or JPEG file"));
-  fs::rename(folder_ / "train/cat/notes.txt", folder_ / "train/notes.txt");
-  EXPECT_THAT(error(), HasSubstr("train/notes.txt: not a folder"));
+  EXPECT_THAT(read_folder(folder_.path()).notes,
+              ElementsAre(AllOf(HasSubstr("ignored 1 entry that is no image"), HasSubstr("train/cat/notes.txt"))));
+  write_bytes(folder_ / "train/notes.txt", "x");
+  fs::create_directories(folder_ / "test/cat/more.png");
+  EXPECT_THAT(read_folder(folder_.path()).notes, ElementsAre(HasSubstr("ignored 3 entries that are no image")));
+  EXPECT_EQ(read_folder(folder_.path()).train.labels.size(0), 3);
+}
+
+TEST_F(Folder, ListsAllBadImagesAtOnce) {
+  write_bytes(folder_ / "train/cat/bad.jpg", "<html>");
+  write_bytes(folder_ / "test/cat/worse.webp", "");
+  EXPECT_THAT(error(), AllOf(HasSubstr("2 of 7 image files cannot be used: "),
+                             HasSubstr("train/cat/bad.jpg: byte 0: neither PNG, JPEG nor WebP; "),
+                             HasSubstr("test/cat/worse.webp: ")));
 }
 
 TEST_F(Folder, RefusesDamagedPng) {

@@ -6,7 +6,7 @@
 namespace covnoise {
 
 /// SHA-256 of the images and labels of both splits, as they are in memory: the same whatever file format they came
-/// from.
+/// from. For a set that is read from disk during the training, the digest that its loader computed.
 std::string data_digest(const DataSource& source);
 
 }  // namespace covnoise

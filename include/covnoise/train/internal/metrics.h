@@ -11,9 +11,9 @@ namespace covnoise {
 
 /// Writes the metrics of a run: metrics.jsonl (one object per line; authoritative), and derived from it metrics.csv
 /// (fixed columns, empty if absent) and a TensorBoard event file, which begins with the configuration if there is a
-/// config.toml. A record has `kind` ("step", "epoch" or "diverged") and `step` (the number of steps done); its keys keep
-/// their order. Numbers that are not finite become null. A line of metrics.jsonl ends with the key `crc`, a checksum of
-/// the others; the records that are read do not have it.
+/// config.toml. A record has `kind` ("step", "epoch" or "diverged") and `step` (the number of steps done); its keys
+/// keep their order. Numbers that are not finite become null. A line of metrics.jsonl ends with the key `crc`, a
+/// checksum of the others; the records that are read do not have it.
 ///
 /// Write the records of a step before its checkpoint is saved, and call flush_synced in between: then every checkpoint
 /// on the disk has its lines.

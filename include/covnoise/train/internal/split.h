@@ -6,8 +6,12 @@
 
 namespace covnoise {
 
+/// The data set that a configuration asks for.
+DataRequest data_request(const Config& config);
+
 /// The loaders of a run, on its device: the training examples (the first data.train_limit, without the last
-/// data.holdout of them), the validation examples (those held out), and the test set.
+/// data.holdout of them), the validation examples (those held out), and the test set. If the examples are sorted by
+/// class, "first" and "last" are those of an order drawn by the seed.
 struct Split {
   Loader train, test;
   std::optional<Loader> validation;

@@ -1,0 +1,104 @@
+#include "covnoise/train/noisy_gradient.h"
+
+#include "covnoise/core/error.h"
+#include "train/ranks/differenced_noise.h"
+
+#include <ATen/ATen.h>
+#include <torch/optim/sgd.h>
+
+#include <algorithm>
+
+namespace covnoise {
+namespace {
+
+/// The options of the optimizer, if it is SGD.
+const torch::optim::SGDOptions* sgd_options(const torch::optim::Optimizer& optimizer) {
+  const auto& groups = optimizer.param_groups();
+  require(!groups.empty(), "the optimizer has no parameters");
+  return dynamic_cast<const torch::optim::SGDOptions*>(&groups[0].options());
+}
+
+/// The same; an Error where the noise cannot be placed.
+const torch::optim::SGDOptions* checked_options(const torch::optim::Optimizer& optimizer, Placement placement) {
+  const auto* sgd = sgd_options(optimizer);
+  require(placement == Placement::kGradient || (sgd && sgd->dampening() == 0),
+          "noise.placement = \"update\" is defined for torch::optim::SGD without dampening; use Placement::kGradient");
+  return sgd;
+}
+
+std::int64_t micro_batch_of(const NoisyGradient::Options& options, const NoiseOptions& noise,
+                            const Injection& injection) {
+  const bool micro = injection.structure_needs().squares == Squares::kMicro;
+  return options.micro_batch == 0 && micro ? noise.estimator_group() : options.micro_batch;
+}
+
+std::vector<at::Tensor> tensors_of_parameters(const torch::nn::Module& module) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : trainable_parameters(module)) tensors.push_back(tensor);
+  return tensors;
+}
+
+}  // namespace
+
+struct NoisyGradient::Placed {
+  DifferencedNoise differenced;
+};
+
+NoisyGradient::NoisyGradient(torch::nn::Module& module, GradientPass::Loss loss, const NoiseOptions& noise,
+                             const torch::optim::Optimizer& optimizer, const Options& options)
+    : parameters_(module),
+      tensors_(tensors_of_parameters(module)),
+      injection_(noise, module),
+      options_(options),
+      micro_batch_(micro_batch_of(options, noise, injection_)),
+      pass_(module, std::move(loss), parameters_, {noise.estimator_group(), micro_batch_, {}}),
+      optimizer_(optimizer) {
+  const auto* sgd = checked_options(optimizer, noise.placement);
+  placed_ = std::make_unique<Placed>(Placed{{noise.placement, sgd ? sgd->momentum() : 0, sgd && sgd->nesterov()}});
+}
+
+NoisyGradient::~NoisyGradient() = default;
+
+StepContext NoisyGradient::context_of(std::int64_t batch) const {
+  StepContext context;
+  context.seed = options_.seed;
+  context.step = step_;
+  context.fraction = options_.steps > 0 ? static_cast<double>(step_) / static_cast<double>(options_.steps) : 0;
+  context.batch = batch;
+  const auto& options = optimizer_.param_groups()[0].options();
+  context.lr = options.get_lr();
+  if (const auto* sgd = sgd_options(optimizer_)) context.momentum = sgd->momentum();
+  return context;
+}
+
+/// zero_grad may have taken them away.
+void NoisyGradient::attach_gradients() {
+  const auto views = parameters_.views(parameters_.gradient());
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    auto& gradient = tensors_[i].mutable_grad();
+    if (!gradient.defined() || gradient.data_ptr() != views[i].data_ptr()) gradient = views[i];
+  }
+}
+
+at::Tensor NoisyGradient::backward(const GradientPass::Examples& examples) {
+  const auto defined = std::find_if(examples.begin(), examples.end(), [](const auto& t) { return t.defined(); });
+  require(defined != examples.end(), "a batch without tensors");
+  const std::int64_t size = defined->size(0), micro_batch = micro_batch_ > 0 ? micro_batch_ : size;
+  const StepContext context = context_of(size);
+  attach_gradients();
+  pass_.begin({injection_.needs(context), context.seed, static_cast<std::uint32_t>(step_)});
+  for (std::int64_t first = 0; first < size; first += micro_batch) {
+    GradientPass::Examples part;
+    for (const auto& tensor : examples)
+      part.push_back(tensor.defined() ? tensor.slice(0, first, first + micro_batch) : tensor);
+    pass_.add(part);
+  }
+  const auto statistics = pass_.finish();
+  const torch::NoGradGuard no_grad;
+  const auto added = placed_->differenced.next(injection_.draw(statistics, context).tensor());
+  if (added.defined()) parameters_.gradient().add_(added);
+  ++step_;
+  return pass_.loss_sum() / size;
+}
+
+}  // namespace covnoise

@@ -1,0 +1,143 @@
+#include "covnoise/train/noisy_gradient.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/train/sgd.h"
+#include "support/small_networks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+
+namespace covnoise {
+namespace {
+
+struct Points {
+  at::Tensor x, y;
+};
+
+/// Of PyTorch's own layers.
+struct PlainNetwork : torch::nn::Module {
+  torch::nn::Linear in{register_module("in", torch::nn::Linear(3, 5))};
+  torch::nn::Linear out{register_module("out", torch::nn::Linear(5, 1))};
+  at::Tensor forward(const at::Tensor& x) { return out(torch::tanh(in(x))); }
+};
+
+Losses point_losses(PlainNetwork& network, const Points& points) {
+  return mean_squared_error(network.forward(points.x), points.y);
+}
+
+std::shared_ptr<PlainNetwork> plain_network() {
+  torch::manual_seed(6);
+  auto network = std::make_shared<PlainNetwork>();
+  network->to(testing::device(), at::kDouble);
+  return network;
+}
+
+Points points() {
+  auto generator = at::detail::createCPUGenerator(5);
+  const auto options = torch::dtype(torch::kFloat64);
+  return {testing::on_device(torch::randn({16, 3}, generator, options)),
+          testing::on_device(torch::randn({16, 1}, generator, options))};
+}
+
+NoiseOptions noise_options(const std::string& structure) {
+  NoiseOptions noise;
+  noise.structure = structure;
+  noise.small_batch = 4;
+  return noise;
+}
+
+at::Tensor weights(const torch::nn::Module& network) { return testing::flattened(network.parameters()); }
+
+double difference_of(const at::Tensor& a, const at::Tensor& b) { return (a - b).abs().max().item<double>(); }
+
+TEST(NoisyGradient, WithoutNoiseIsTheLossesOwnBackward) {
+  const auto ours = plain_network(), theirs = plain_network();
+  torch::optim::SGD our_sgd(ours->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  torch::optim::SGD their_sgd(theirs->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  NoisyGradient gradient(*ours, loss_on<Points>(*ours, point_losses), noise_options("none"), our_sgd);
+  for (int step = 0; step < 4; ++step) {
+    our_sgd.zero_grad();
+    const auto loss = gradient.backward(points());
+    our_sgd.step();
+    their_sgd.zero_grad();
+    const auto expected = point_losses(*theirs, points()).values.mean();
+    expected.backward();
+    their_sgd.step();
+    EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-12);
+  }
+  EXPECT_LT(difference_of(weights(*ours), weights(*theirs)), 1e-12);
+}
+
+/// Gradients that an optimizer took away (zero_grad of newer versions) come back.
+TEST(NoisyGradient, SurvivesGradientsThatAreTakenAway) {
+  const auto network = plain_network();
+  torch::optim::SGD sgd(network->parameters(), 0.1);
+  NoisyGradient gradient(*network, loss_on<Points>(*network, point_losses), noise_options("none"), sgd);
+  gradient.backward(points());
+  std::vector<at::Tensor> first;
+  for (auto& parameter : network->parameters()) {
+    first.push_back(parameter.grad().clone());
+    parameter.mutable_grad() = at::Tensor();
+  }
+  gradient.backward(points());
+  for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(network->parameters()[i].grad().equal(first[i]));
+}
+
+/// Noise after PyTorch's momentum buffer is that of our own optimizer in the update placement.
+TEST(NoisyGradient, InTheUpdateEqualsOurOptimizer) {
+  for (const bool nesterov : {false, true}) {
+    const auto ours = plain_network(), theirs = plain_network();
+    const auto noise = noise_options("diag-fisher");  // by micro-batches: the layers are PyTorch's
+    FlatParameters parameters(*ours);
+    GradientPass pass(*ours, loss_on<Points>(*ours, point_losses), parameters, {});
+    Injection injection(noise, *ours);
+    Sgd own(parameters, {0.9, nesterov, 0.01});
+    torch::optim::SGD sgd(theirs->parameters(),
+                          torch::optim::SGDOptions(0.05).momentum(0.9).nesterov(nesterov).weight_decay(0.01));
+    NoisyGradient gradient(*theirs, loss_on<Points>(*theirs, point_losses), noise, sgd);
+    EXPECT_EQ(gradient.injection().estimator(), "micro");
+    for (std::int64_t step = 0; step < 5; ++step) {
+      StepContext context;
+      context.step = step;
+      context.batch = 16;
+      pass.begin({injection.needs(context), 0, static_cast<std::uint32_t>(step)});
+      for (std::int64_t i = 0; i < 4; ++i)
+        pass.add(Points{points().x.narrow(0, 4 * i, 4), points().y.narrow(0, 4 * i, 4)});
+      own.step(0.05, injection.draw(pass.finish(), context), Placement::kUpdate);
+      gradient.backward(points());
+      sgd.step();
+    }
+    EXPECT_LT(difference_of(weights(*ours), weights(*theirs)), 1e-12) << nesterov;
+  }
+}
+
+TEST(NoisyGradient, StopsAfterItsShareOfTheSteps) {
+  const auto network = plain_network();
+  torch::optim::SGD sgd(network->parameters(), 0.1);
+  NoisyGradient::Options options;
+  options.steps = 8;
+  NoisyGradient noisy(*network, loss_on<Points>(*network, point_losses), noise_options("isotropic"), sgd, options);
+  std::vector<at::Tensor> gradients;
+  for (int step = 0; step < 4; ++step) {
+    noisy.backward(points());
+    gradients.push_back(network->out->weight.grad().clone());
+  }
+  EXPECT_FALSE(gradients[0].equal(gradients[1]));  // a quarter of 8 steps has noise
+  EXPECT_TRUE(gradients[2].equal(gradients[3]));
+}
+
+TEST(NoisyGradient, RefusesTheUpdatePlacementForOtherOptimizers) {
+  const auto network = plain_network();
+  torch::optim::Adam adam(network->parameters(), 0.1);
+  auto noise = noise_options("diag-fisher");
+  const auto make = [&] { NoisyGradient(*network, loss_on<Points>(*network, point_losses), noise, adam); };
+  EXPECT_THAT(make, ::testing::ThrowsMessage<Error>(::testing::HasSubstr("noise.placement = \"update\"")));
+  noise.placement = Placement::kGradient;
+  make();
+}
+
+}  // namespace
+}  // namespace covnoise
