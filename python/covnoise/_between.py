@@ -56,10 +56,12 @@ class BetweenPasses:
         self.passes += 1
         self.examples += examples
 
-    def reset(self, weight: float) -> None:
-        """`weight` as for MeasuredBetween.diagonal."""
+    def keep(self, weight: float) -> None:
+        """The only pass of a step, for the next step; `weight` as for MeasuredBetween.diagonal."""
         if self.passes == 1 and self.total is not None:
             self.previous = Pass(self.total / weight, self.examples)
+
+    def clear(self) -> None:
         self.passes = self.examples = 0
         self.total = self.squares = None
 

@@ -103,8 +103,8 @@ def attach(model: nn.Module, estimator: str = "ghost", group: int = 128, *, loss
                backward passes of a step (divide the loss by the number of passes when accumulating means).
     scaler     the GradScaler that scales the losses, if there is one.
 
-    Parameters of modules that covnoise does not know are measured between backward passes. `stats.estimators()` says
-    how each one is measured.
+    The first dimension of every layer's input is the batch; consecutive examples form groups. Parameters of modules that
+    covnoise does not know are measured between backward passes. `stats.estimators()` says how each one is measured.
     """
     _check(model, estimator, group, loss)
     statistics = Statistics(model, estimator, group, loss, scaler)

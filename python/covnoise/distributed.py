@@ -78,7 +78,7 @@ def add_noise(optimizer: Noisy, bucket: Any, rank: int, ranks: int) -> None:
     measurement = None
     if optimizer.structure.needs_statistics:
         assert optimizer.stats is not None
-        measurement = optimizer.stats.measured(chosen)
+        measurement = optimizer.stats.measured(chosen, fresh=True)
     local = measurement.examples if measurement is not None else optimizer.structure.local_examples()
     draw = Draw(optimizer, measurement, share=float(ranks), shard=rank, examples=local * ranks)
     noise = optimizer.structure.sample(draw, chosen)

@@ -57,10 +57,20 @@ class Noisy(torch.optim.Optimizer):
         self.optimizer, self.stats = optimizer, stats
         self.small_batch, self.scale, self.placement, self.stop, self.seed = small_batch, scale, placement, stop, seed
         self.match_lr, self.match_momentum = match_lr, match_momentum
+        self._check_parameters()
         self.steps = 0
         self.noise_by_hook = False  # distributed.add_noise_to adds the noise instead
         super().__init__(optimizer.param_groups, optimizer.defaults)
         self._share()
+
+    def _check_parameters(self) -> None:
+        """Statistics must be those of the parameters that are trained."""
+        known = None if self.stats is None else self.stats.names()
+        for group in self.optimizer.param_groups:
+            for parameter in group["params"]:
+                if known is not None and id(parameter) not in known:
+                    raise ValueError(f"covnoise: the optimizer has a parameter of sizes {list(parameter.shape)} that the "
+                                     "attached model does not have")
 
     def _share(self) -> None:
         """Parameters and state are the inner optimizer's, so that schedulers and GradScaler see one optimizer."""
@@ -154,7 +164,8 @@ class Noisy(torch.optim.Optimizer):
 
     def measured(self) -> Optional[Measurement]:
         """What the step needs from the statistics."""
-        return self.stats.measured() if self.stats is not None and self.structure.needs_statistics and self.on() else None
+        needed = self.structure.needs_statistics and self.on()
+        return self.stats.measured(fresh=True) if needed and self.stats is not None else None
 
     def sample(self, measurement: Optional[Measurement] = None) -> dict[int, Tensor]:
         """n of this step by id of the parameter."""
@@ -163,7 +174,11 @@ class Noisy(torch.optim.Optimizer):
         return self.structure.sample(Draw(self, measurement or self.measured()), None)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """Gradients that no step has used (a GradScaler skips steps) take their statistics and draws with them."""
         self.optimizer.zero_grad(set_to_none)
+        self.structure.reset()
+        if self.stats is not None:
+            self.stats.discard()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         if hasattr(self, "_shared"):

@@ -24,6 +24,10 @@ def first_batch_size(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Op
     return None
 
 
+class NotMeasured(RuntimeError):
+    """No backward pass was recorded."""
+
+
 class Statistics:
     """Per-example statistics of a model's gradient, recorded by its own backward passes.
 
@@ -119,8 +123,9 @@ class Statistics:
     def _verify(self) -> None:
         if self._verified or not self._unverified:
             return
-        if all(layer.count.grad is None for layer in self.layers):  # the forward pass was made before attach
-            self._unverified = {}
+        unrecorded = all(layer.count.grad is None for layer in self.layers)  # the forward pass was made before attach
+        if unrecorded or not all(bool(torch.isfinite(seen).all()) for seen in self._unverified.values()):
+            self._unverified = {}  # the next pass tells more
             return
         self._verified = True
         for record in self.recorded:
@@ -140,18 +145,18 @@ class Statistics:
 
     # -- what a step measured -----------------------------------------------------------------------------------------
 
-    def measured(self, only: Optional[set[int]] = None) -> Measurement:
-        """Of the backward passes since the last reset, or of those before it if there were none; for the parameters with
-        these ids, or for all."""
+    def measured(self, only: Optional[set[int]] = None, fresh: bool = False) -> Measurement:
+        """Of the backward passes since the last reset, or, unless it must be `fresh`, of those before it if there were
+        none; for the parameters with these ids, or for all."""
         for record in self.recorded:
             record.finish()
         self._verify()
         measurement = Measurement(self, only)
         if measurement.examples:
             return measurement
-        if self._last is None:
-            raise RuntimeError("covnoise: nothing was measured yet; call model.train(), then forward and backward, with "
-                               "gradients enabled, after attach")
+        if fresh or self._last is None:
+            raise NotMeasured("covnoise: nothing was measured; call model.train(), then forward and backward, with "
+                              "gradients enabled, after attach")
         return self._last
 
     def diagonal(self) -> dict[str, Tensor]:
@@ -198,18 +203,24 @@ class Statistics:
         backward pass."""
         self.begin_pass(None)
         try:
-            last = measurement or self.measured()
-        except RuntimeError:
-            return
-        if last is not self._last:
+            last = measurement or self.measured(fresh=True)
             self._averages = self._averaged(last) if last.complete() else self._averages
             self._last = last
+            for each in self.between:
+                each.keep(last.scale * last.examples)
+        except NotMeasured:
+            pass
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Forgets the backward passes since the last reset, as zero_grad forgets their gradients."""
         for record in self.recorded:
             record.clear()
         for layer in self.layers:
             layer.count.grad = None
         for each in self.between:
-            each.reset(last.scale * last.examples)
+            each.clear()
 
     def _averaged(self, last: Measurement) -> Tensor:
         """Averages of Tr S and |G|^2 over the steps up to this measurement."""

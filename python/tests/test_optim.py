@@ -255,6 +255,30 @@ def test_wrong_options(options, message):
         noisy(small_network(), **options)
 
 
+def test_a_step_without_statistics_is_refused(data):
+    model = small_network()
+    opt = noisy(model)
+    step(model, opt, data)
+    model.eval()
+    with pytest.raises(RuntimeError, match="nothing was measured"):
+        step(model, opt, data)
+
+
+def test_what_zero_grad_forgets_is_not_measured(data):
+    """A step that a GradScaler skips leaves nothing behind."""
+    model, other = small_network(), small_network()
+    opt, expected = noisy(model), noisy(other)
+    (losses_of(model, *data).mean() * float("inf")).backward()
+    for each, optimizer in ((model, opt), (other, expected)):
+        step(each, optimizer, data)
+    assert torch.equal(values(model), values(other)) and torch.isfinite(values(model)).all()
+
+
+def test_parameters_of_another_model_are_refused():
+    with pytest.raises(ValueError, match=r"sizes \[3, 2\] that the attached model does not have"):
+        covnoise.optim.Noisy(torch.optim.SGD(nn.Linear(2, 3).parameters(), lr=1), covnoise.attach(small_network()))
+
+
 def test_statistics_are_asked_for():
     parameters = nn.Linear(2, 2).parameters()
     with pytest.raises(ValueError, match="needs the statistics"):

@@ -160,6 +160,28 @@ def test_examples_folded_into_the_batch_are_not_taken_for_examples():
     assert_same(stats.diagonal(), ghost_diagonal(gradients, 3), gradients=gradients)
 
 
+@pytest.mark.parametrize("positions", [3, 4])
+def test_an_embedding_of_positions(positions):
+    """Of as many positions as examples, and of more: nothing says which of its rows belong to which example."""
+    class Language(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.tokens, self.positions, self.head = nn.Embedding(5, 4), nn.Embedding(4, 4), nn.Linear(4, 3)
+
+        def forward(self, tokens):
+            where = torch.arange(tokens.shape[1], device=tokens.device)
+            return self.head((self.tokens(tokens) + self.positions(where)).tanh().mean(1))
+
+    model, tokens, y = Language().double(), torch.randint(0, 5, (9, positions)), torch.randint(0, 3, (9,))
+    gradients = example_gradients(model, tokens, y)
+    stats = covnoise.attach(model, "ghost", 3, loss="sum")
+    with pytest.warns(UserWarning, match="'positions.weight' is measured between backward passes"):
+        in_passes(model, stats, tokens, y, 3)
+    assert stats.estimators()["positions.weight"] == "micro"
+    assert_same(stats.diagonal(), ghost_diagonal(gradients, 3), gradients=gradients)
+
+
 def test_the_models_own_forward_need_not_be_called():
     model, (x, y) = nn.ModuleDict({"body": nn.Linear(4, 5), "head": nn.Linear(5, 3)}).double(), batch(8, 4)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._groups import Groups
 from .._delivery import Delivery
-from .._record import statistics_dtype
+from .._record import compiling, statistics_dtype
 from .._recorded import Recorded
 
 
@@ -61,8 +61,18 @@ class EmbeddingFunction(torch.autograd.Function):
         return (None, dweight, statistics, None, delivery.counts(dy), *[None] * (1 + len(ctx.plan)))
 
 
+def are_positions(tokens: Tensor) -> bool:
+    """Whether a vector is 0, 1, 2, ...: positions that all examples share, not one token of each example."""
+    return tokens.dim() == 1 and len(tokens) > 1 and bool((tokens == torch.arange(len(tokens), device=tokens.device)).all())
+
+
 class RecordedEmbedding(Recorded):
     def record(self, tokens: Tensor) -> Any:
+        if not compiling() and are_positions(tokens):
+            self.statistics.measure_between(self.records(), f"'{self.name}' is called with the positions 0, 1, 2, ... of "
+                                            "all examples")
+            self.measured_elsewhere = True
+            return self.plain(tokens)
         call = self.start(tokens)
         if call is None:
             return self.plain(tokens)
