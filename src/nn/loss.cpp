@@ -4,9 +4,11 @@
 
 namespace covnoise {
 
-at::Tensor cross_entropy_losses(const at::Tensor& logits, const at::Tensor& labels) {
+at::Tensor cross_entropy_losses(const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
   const auto type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  return torch::nll_loss(torch::log_softmax(logits, 1, type), labels, /*weight=*/{}, at::Reduction::None);
+  const auto log_p = torch::log_softmax(logits, 1, type);
+  const auto losses = torch::nll_loss(log_p, labels, /*weight=*/{}, at::Reduction::None);
+  return smoothing == 0 ? losses : losses * (1 - smoothing) - log_p.mean(1) * smoothing;
 }
 
 }  // namespace covnoise

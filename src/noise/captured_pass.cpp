@@ -23,7 +23,11 @@ struct GradientPass::Captured {
 
 // Here, where Captured is complete.
 GradientPass::GradientPass(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options)
-    : module_(module), forward_(std::move(forward)), parameters_(parameters), options_(std::move(options)) {}
+    : module_(module),
+      forward_(std::move(forward)),
+      parameters_(parameters),
+      options_(std::move(options)),
+      dropout_(dropout_layers(module)) {}
 
 GradientPass::~GradientPass() = default;
 

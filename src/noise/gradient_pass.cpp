@@ -17,6 +17,7 @@ void GradientPass::begin(const Request& request) {
   const Needs& needs = request.needs;
   needs_ = needs;
   first_ = request.first;
+  for (auto* layer : dropout_) layer->start(request.seed, request.step, request.first);
   signs_.stream = {request.seed, Purpose::kSigns, request.step};
   labels_.stream = {request.seed, Purpose::kLabels, request.step};
   if (signs_.values.defined()) fill_signs(signs_.values, signs_.stream);
@@ -66,6 +67,7 @@ void GradientPass::start_sums() {
 void GradientPass::add(const at::Tensor& images, const at::Tensor& labels) {
   if (examples_ == 0) start_sums();
   first_of_micro_ = first_ + examples_;
+  for (auto* layer : dropout_) layer->set_offset(examples_);
   examples_ += images.size(0);
   const bool statistics = needs_.squares != Squares::kNone || needs_.kronecker;
   const bool of_model = statistics && needs_.labels == Labels::kModel;
@@ -75,7 +77,7 @@ void GradientPass::add(const at::Tensor& images, const at::Tensor& labels) {
     recorder_->set_first(first_of_micro_);
   }
   const auto logits = forward_(images);
-  const auto losses = cross_entropy_losses(logits, labels);
+  const auto losses = cross_entropy_losses(logits, labels, options_.label_smoothing);
   if (of_model) recorder_->set_active(false);
   torch::autograd::backward({losses}, {torch::ones_like(losses)}, /*retain_graph=*/of_model || extra);
   if (of_model) {

@@ -1,4 +1,5 @@
 #pragma once
+#include "covnoise/nn/dropout.h"
 #include "covnoise/nn/recorder.h"
 #include "covnoise/noise/structure.h"
 #include "covnoise/ops/device.h"
@@ -41,6 +42,7 @@ class GradientPass {
     std::int64_t group = 0;                       ///< examples per group of the ghost estimator
     std::int64_t micro_batch = 0;                 ///< examples that `run` passes at once; 0: the whole batch
     std::vector<std::string> without_noise = {};  ///< parameters of layers that cannot account: left without noise
+    double label_smoothing = 0;                   ///< of the losses of the data's labels
   };
   using Forward = std::function<at::Tensor(const at::Tensor& images)>;
 
@@ -125,6 +127,7 @@ class GradientPass {
   Forward forward_;
   FlatParameters& parameters_;
   Options options_;
+  std::vector<DropoutImpl*> dropout_;
   std::optional<Recorder> recorder_;  // made when a structure first needs it
   Needs needs_;
   Drawn signs_, labels_;
