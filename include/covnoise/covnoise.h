@@ -15,6 +15,7 @@
 #include "covnoise/nn/accounting.h"
 #include "covnoise/nn/batch_norm.h"
 #include "covnoise/nn/conv2d.h"
+#include "covnoise/nn/dropout.h"
 #include "covnoise/nn/flat_parameters.h"
 #include "covnoise/nn/gradient_ready_hooks.h"
 #include "covnoise/nn/initialize.h"

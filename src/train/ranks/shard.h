@@ -15,8 +15,8 @@ struct Shard {
 
 /// Divides a batch among the ranks in their order, so that results do not depend on their number: whole ghost batches
 /// per rank if the network normalises by them, and at least two groups of the `ghost` estimator, or two
-/// micro-batches of `micro`, where the noise uses it. Shards differ by at most one ghost batch; a batch that has too few for all ranks
-/// goes to the first ones, and the others wait.
+/// micro-batches of `micro`, where the noise uses it. Shards differ by at most one ghost batch; a batch that has too
+/// few for all ranks goes to the first ones, and the others wait.
 class Sharding {
  public:
   Sharding(const Config& config, const Needs& needs);
