@@ -36,15 +36,19 @@ Loader::Loader(Dataset dataset, LoaderOptions options) : dataset_(std::move(data
   dataset_.labels = dataset_.labels.contiguous().to(options_.device);
 }
 
-at::Tensor Loader::order(std::int64_t epoch) const {
-  const RandomStream stream{options_.seed, Purpose::kOrder, static_cast<std::uint32_t>(epoch)};
-  at::Tensor order = at::empty({size()}, at::kLong);
+at::Tensor epoch_order(std::int64_t size, std::uint64_t seed, std::int64_t epoch) {
+  const RandomStream stream{seed, Purpose::kOrder, static_cast<std::uint32_t>(epoch)};
+  at::Tensor order = at::empty({size}, at::kLong);
   auto* values = order.data_ptr<std::int64_t>();
-  std::iota(values, values + size(), std::int64_t{0});
-  for (std::int64_t i = size() - 1; i > 0; --i) {  // Fisher and Yates
+  std::iota(values, values + size, std::int64_t{0});
+  for (std::int64_t i = size - 1; i > 0; --i) {  // Fisher and Yates
     std::swap(values[i], values[stream.below(static_cast<std::uint32_t>(i + 1), static_cast<std::uint64_t>(i))]);
   }
-  return order.to(options_.device);
+  return order;
+}
+
+at::Tensor Loader::order(std::int64_t epoch) const {
+  return epoch_order(size(), options_.seed, epoch).to(options_.device);
 }
 
 at::Tensor Loader::images(const at::Tensor& indices, std::int64_t epoch) const {

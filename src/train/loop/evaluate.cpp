@@ -1,38 +1,14 @@
 #include "covnoise/train/evaluate.h"
 
-#include "covnoise/nn/loss.h"
-
-#include <algorithm>
+#include "train/loop/run_task.h"
 
 namespace covnoise {
 
 Evaluation evaluate(Model& model, const Loader& loader, Communicator* ranks) {
-  const std::int64_t slice = loader.device().is_cuda() ? 5000 : 500;
-  const std::int64_t slices = (loader.size() + slice - 1) / slice;
-  const torch::NoGradGuard no_grad;
-  const bool training = model.is_training();
-  model.eval();
-  // Sums of losses and of correct answers per slice, added up in order, whichever rank computed them.
-  auto sums = torch::zeros({slices, 2}, torch::TensorOptions(loader.device()).dtype(torch::kFloat64));
-  for (std::int64_t i = ranks ? ranks->rank() : 0; i < slices; i += ranks ? ranks->size() : 1) {
-    const auto indices = torch::arange(i * slice, std::min(loader.size(), (i + 1) * slice));
-    const auto labels = loader.labels(indices);
-    const auto logits = model.forward(loader.plain_images(indices));
-    sums[i][0].copy_(cross_entropy_losses(logits, labels).sum(at::kDouble));
-    sums[i][1].copy_(logits.argmax(1).eq(labels).sum());
-  }
-  model.train(training);
-  if (ranks) ranks->all_reduce(sums);
-  sums = sums.cpu();
-  Evaluation result;
-  result.examples = loader.size();
-  for (std::int64_t i = 0; i < slices; ++i) {
-    result.loss += sums[i][0].item<double>();
-    result.accuracy += sums[i][1].item<double>();
-  }
-  result.loss /= static_cast<double>(result.examples);
-  result.accuracy /= static_cast<double>(result.examples);
-  return result;
+  const auto loss = [&model](const GradientPass::Examples& examples) {
+    return cross_entropy(model.forward(examples[0]), examples[1]);
+  };
+  return evaluate_task(model, loss, LoaderSource(loader), ranks);
 }
 
 }  // namespace covnoise

@@ -6,6 +6,7 @@
 #include "covnoise/train/internal/run_folder.h"
 #include "covnoise/train/trainer.h"
 #include "train/loop/run_progress.h"
+#include "train/loop/run_task.h"
 #include "train/loop/training_step.h"
 #include "train/ranks/rank_states.h"
 
@@ -22,13 +23,15 @@ struct RunFiles {
 /// The training loop of one run's folder.
 class TrainingRun {
  public:
-  TrainingRun(const TrainOptions& options, const DataSource& source);
+  /// `make` is called once, in the stream of the run.
+  TrainingRun(const TrainOptions& options, const std::function<RunTask(at::Device)>& make);
 
   /// Resumes from a checkpoint of this run.
   void restore(const RankCheckpoint& latest);
   bool finished() const { return progress_.step == schedule_.total_steps(); }
   Outcome run(const RunFiles& files);
   std::string summary() const;  ///< one line for the user
+  const RunTask& task() const { return task_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -46,20 +49,21 @@ class TrainingRun {
   /// For evaluation and saving: the running statistics of all ranks.
   std::unique_ptr<RunningStatistics::Whole> whole_statistics();
   double images_per_second() const;
+  Evaluation evaluate_on(const ExampleSource& source);
+  void add_accuracy(nlohmann::ordered_json& record, const char* key, double accuracy) const;  ///< if there is one
 
   const TrainOptions& options_;
   const Config& config_;
   at::Device device_;
   DeviceStream stream_;
-  Split split_;
+  RunTask task_;
   Schedule schedule_;
-  std::shared_ptr<Model> model_;
   FlatParameters parameters_;
+  std::string noise_text_;  // which noise, for the first line
   TrainingStep step_;
   Progress progress_;
   bool stop_agreed_ = false;  // by several ranks
   bool warned_ = false;       // about a loss above that of guessing
-  double guessing_loss_;      // ln(number of classes)
   at::Tensor order_;          // of order_epoch_
   std::int64_t order_epoch_ = -1;
   double training_seconds_ = 0;  // of the current epoch in this process, without evaluation

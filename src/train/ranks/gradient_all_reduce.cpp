@@ -41,15 +41,15 @@ GradientStatistics slice_of(const GradientStatistics& whole, const FlatParameter
 
 }  // namespace
 
-GradientAllReduce::GradientAllReduce(Communicator& communicator, const Config& config, Model& model,
+GradientAllReduce::GradientAllReduce(Communicator& communicator, const Config& config, torch::nn::Module& model,
                                      FlatParameters& parameters, Injection& injection, const BucketOptions& buckets)
     : communicator_(communicator),
       parameters_(parameters),
       injection_(injection),
-      sharding_(config, injection.structure_needs()),
+      sharding_(config, injection.structure_needs(), normalises_by_batch(model)),
       running_(model, communicator),
-      separate_(config.train.clip_norm > 0 && config.train.momentum > 0 &&
-                injection.placement() == Placement::kUpdate && injection.drawn_by_shards()) {
+      separate_(injection.placement() == Placement::kUpdate && injection.drawn_by_shards() &&
+                ((config.train.clip_norm > 0 && config.train.momentum > 0) || config.train.optimizer != "sgd")) {
   require(
       injection.drawn_by_shards() || !injection.structure_needs().kronecker,
       "a noise structure that needs the Kronecker factors of the whole batch (adds_up_over_shards() is false) cannot "

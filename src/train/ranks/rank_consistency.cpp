@@ -25,10 +25,6 @@ std::string_view bytes_of(const at::Tensor& tensor) {
   return {static_cast<const char*>(tensor.data_ptr()), tensor.nbytes()};
 }
 
-std::string checksum(const Dataset& part) {
-  return sha256_hex(bytes_of(part.images.contiguous().cpu())) + sha256_hex(bytes_of(part.labels.contiguous().cpu()));
-}
-
 /// What all ranks refuse alike they say alike: none may take the others' end for a loss.
 void refuse_together(Communicator& communicator, const std::string& message) {
   communicator.leave();
@@ -65,11 +61,20 @@ void refuse_other_training(Communicator& communicator, const Config& config, con
 }
 
 void refuse_other_data(Communicator& communicator, const DataSource& source) {
-  const auto all = communicator.all_gather(checksum(source.train) + checksum(source.test));
+  refuse_other_data(communicator, source.name,
+                    {source.train.images, source.train.labels, source.test.images, source.test.labels});
+}
+
+void refuse_other_data(Communicator& communicator, const std::string& name, const std::vector<at::Tensor>& tensors) {
+  std::string checksums;
+  for (const auto& tensor : tensors) {
+    if (tensor.defined()) checksums += sha256_hex(bytes_of(tensor.contiguous().cpu()));
+  }
+  const auto all = communicator.all_gather(checksums);
   for (int rank = 1; rank < communicator.size(); ++rank) {
     if (all[static_cast<std::size_t>(rank)] == all[0]) continue;
     refuse_together(communicator, fmt::format("rank {} ({}) has other data of the name {}: its bytes are not rank 0's",
-                                              rank, communicator.name_of(rank), source.name));
+                                              rank, communicator.name_of(rank), name));
   }
 }
 
