@@ -18,13 +18,17 @@ void add_experiment_options(CLI::App& command, ExperimentArguments& arguments) {
 }
 
 RunnerOptions runner_options(const ExperimentArguments& arguments) {
-  catch_interrupts();
+  catch_interrupts(
+      {"stopping runs after their current step, with checkpoints, and analyses after their current part; a "
+       "second signal stops runs within the step",
+       "stopping runs within their current step; their last checkpoints stay"});
   RunnerOptions options;
   options.out = arguments.out;
   options.program = std::filesystem::read_symlink("/proc/self/exe");
   options.data_dir = arguments.data_dir;
   options.jobs = arguments.jobs;
   options.stop_signal = caught_signal;
+  options.stop_now = stop_now;
   options.progress_bar = is_terminal();
   options.say = [](const std::string& line) {
     std::printf("%s\n", line.c_str());

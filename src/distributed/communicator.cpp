@@ -42,37 +42,57 @@ std::vector<std::string> parted(const std::string& all) {
 }  // namespace
 
 Communicator::Communicator(const RankInfo& info, const CommunicatorOptions& options)
-    : info_(info),
-      device_(options.device),
-      names_(static_cast<std::size_t>(info.size), "not introduced yet"),
-      group_(std::make_unique<ProcessGroup>(info, options.timeout)) {
-  meet(options);
+    : info_(info), options_(options), names_(static_cast<std::size_t>(info.size), "not introduced yet") {
+  meet();
   guarded([&] { group_->connect(options.device); });
   auto first = at::zeros({1}, at::TensorOptions(options.device));  // NCCL connects at the first use
   all_reduce(first);
+  met_ = true;
 }
 
-void Communicator::meet(const CommunicatorOptions& options) {
-  int listening = -1, port = 0;
+void Communicator::meet() {
+  const Wait wait(options_.timeout, [this] { check_waiting(); });
+  group_ = std::make_unique<ProcessGroup>(info_, options_.timeout, wait);
+  std::vector<PeerConnection> connections;
   if (info_.rank == 0) {
-    port = PeerMonitor::listen(listening);
-    group_->set("presence", std::to_string(port));
+    PresenceListener listener(info_.address);
+    group_->set("presence", listener.presence().to_text());
+    connections = listener.accept_all(info_.size, wait);
   } else {
-    try {
-      port = std::stoi(group_->get("presence"));
-    } catch (const std::exception& error) {
-      throw Error(
-          fmt::format("rank {} found no rank 0 at {}:{}: {}", info_.rank, info_.address, info_.port, error.what()));
-    }
+    connections.push_back(introduce(Presence::from_text(presence_of_rank_0(wait)), info_.rank, info_.size, wait));
   }
   const auto give_up = [this](int lost) {
     std::fprintf(stderr, "covnoise: %s\n", lost_message(lost).c_str());
     std::fflush(stderr);
     ::_exit(kLostRankExit);
   };
-  peers_ =
-      std::make_unique<PeerMonitor>(info_, listening, port, options.timeout, PeerMonitor::LastResort{kGrace, give_up});
+  peers_ = std::make_unique<PeerMonitor>(info_.rank, info_.size, std::move(connections),
+                                         PeerMonitor::LastResort{kGrace, give_up});
   names_ = all_gather(own_name());
+}
+
+/// Where rank 0 waits. Without it, its store breaks as well.
+std::string Communicator::presence_of_rank_0(const Wait& wait) {
+  std::optional<std::string> presence;
+  try {
+    presence = group_->get("presence", wait);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception&) {
+    throw LostRank(0, fmt::format("rank {}: lost rank 0 at {}:{} before all ranks had connected", info_.rank,
+                                  info_.address, info_.port));
+  }
+  require(presence.has_value(), fmt::format("rank {} found no rank 0 at {}:{} within {}; --timeout waits longer",
+                                            info_.rank, info_.address, info_.port, wait.timeout_text()));
+  return *presence;
+}
+
+/// Throws what ends the waiting for other ranks: a signal (once the training runs, the second one), or a lost rank,
+/// which may have ended because of the same signal.
+void Communicator::check_waiting() const {
+  if (met_ ? options_.stop_now() : options_.caught_signal() != 0)
+    throw Error("interrupted while waiting for the other ranks", 128 + options_.caught_signal());
+  if (const auto lost = peers_ ? peers_->lost() : std::nullopt) throw LostRank(*lost, lost_message(*lost));
 }
 
 Communicator::~Communicator() { group_.reset(); }
@@ -85,6 +105,7 @@ std::string Communicator::lost_message(int rank) const {
 }
 
 void Communicator::fail(const std::string& why) {
+  check_waiting();
   if (const auto lost = peers_->lost(kPatience)) throw LostRank(*lost, lost_message(*lost));
   throw Error(fmt::format("the other ranks do not answer: {}", why));
 }
@@ -128,12 +149,13 @@ void Communicator::broadcast(at::Tensor tensor, int root) {
 }
 
 std::string Communicator::broadcast_bytes(const std::string& bytes, int root) {
-  auto size = at::full({1}, static_cast<std::int64_t>(bytes.size()), at::TensorOptions(device_).dtype(at::kLong));
+  auto size =
+      at::full({1}, static_cast<std::int64_t>(bytes.size()), at::TensorOptions(options_.device).dtype(at::kLong));
   broadcast(size, root);
   const std::int64_t count = size.item<std::int64_t>();
   auto tensor = at::empty({count}, at::kByte);
   if (root == rank()) std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
-  tensor = tensor.to(device_);
+  tensor = tensor.to(options_.device);
   if (count > 0) broadcast(tensor, root);
   if (root == rank()) return bytes;
   tensor = tensor.cpu();
@@ -146,13 +168,21 @@ std::vector<std::string> Communicator::all_gather(const std::string& bytes) {
   return guarded([&] {
     if (rank() != 0) {
       group_->set(key + std::to_string(rank()), bytes);
-      return parted(group_->get(key + "all"));
+      return parted(answer_of(0, key + "all"));
     }
     std::vector<std::string> parts = {bytes};
-    for (int other = 1; other < size(); ++other) parts.push_back(group_->get(key + std::to_string(other)));
+    for (int other = 1; other < size(); ++other) parts.push_back(answer_of(other, key + std::to_string(other)));
     group_->set(key + "all", joined(parts));
     return parts;
   });
+}
+
+std::string Communicator::answer_of(int other, const std::string& name) {
+  const Wait wait(options_.timeout, [this] { check_waiting(); });
+  const auto bytes = group_->get(name, wait);
+  require(bytes.has_value(), fmt::format("rank {} ({}) did not answer within {}; --timeout waits longer", other,
+                                         name_of(other), wait.timeout_text()));
+  return *bytes;
 }
 
 void Communicator::leave() {

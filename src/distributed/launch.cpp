@@ -2,7 +2,9 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/child_process.h"
+#include "covnoise/core/internal/signal_relay.h"
 #include "covnoise/core/threads.h"
+#include "covnoise/distributed/communicator.h"
 
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -14,7 +16,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <thread>
 
 namespace covnoise {
@@ -50,33 +51,63 @@ std::string how_it_ended(const Rank& rank, int code) {
                                 : fmt::format("failed with exit code {}", code));
 }
 
-/// Waits for all ranks; ends the others some time after one has failed.
-int wait_for_all(std::vector<Rank>& ranks, const LaunchOptions& options) {
-  constexpr std::chrono::seconds kPatience(10);
-  int result = 0;
-  bool passed_on = false;
-  std::optional<LaunchClock::time_point> deadline;
-  int last_signal = SIGTERM;
+/// How the ranks of one start ended.
+struct Ended {
+  int code = 0;                     // of the first that failed
+  bool only_lost = true;            // no rank failed for a reason of its own, which would come again
+  LaunchClock::time_point since{};  // the first failure
+};
+
+/// Killed, or ended because another rank was. A rank that was asked to stop is not lost.
+bool is_loss(int code) {
+  return code == kLostRankExit || (code > 128 && code != 128 + SIGINT && code != 128 + SIGTERM && code != 128 + SIGHUP);
+}
+
+void note_failures(std::vector<Rank>& ranks, const LaunchOptions& options, Ended& ended) {
+  for (auto& rank : ranks) {
+    const auto code = rank.process.poll();
+    if (!code || *code == 0) continue;
+    ended.only_lost = ended.only_lost && is_loss(*code);
+    if (ended.code != 0) continue;
+    ended.code = *code;
+    ended.since = LaunchClock::now();
+    if (options.caught_signal() == 0) options.say(how_it_ended(rank, *code));
+  }
+}
+
+/// Waits for all ranks. After a failure the others end themselves within three seconds, unless they still wait for the
+/// lost one.
+Ended wait_for_all(std::vector<Rank>& ranks, const LaunchOptions& options, SignalRelay& relay) {
+  constexpr std::chrono::seconds kPatience(4);
+  Ended ended;
   while (std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.process.running(); })) {
-    for (auto& rank : ranks) {
-      const auto code = rank.process.poll();
-      if (!code || *code == 0 || result != 0) continue;
-      result = *code;
-      if (!passed_on) options.say(how_it_ended(rank, *code));
-      deadline = LaunchClock::now() + kPatience;
-    }
-    if (const int number = options.caught_signal(); number != 0 && !passed_on) {
-      signal_all(ranks, number);
-      passed_on = true;
-    }
-    if (deadline && LaunchClock::now() > *deadline) {
-      signal_all(ranks, last_signal);
-      last_signal = SIGKILL;
-      deadline = LaunchClock::now() + kPatience;
+    note_failures(ranks, options, ended);
+    relay.pass_on([&](int number) { signal_all(ranks, number); });
+    if (ended.code != 0 && LaunchClock::now() > ended.since + kPatience) {
+      ranks.clear();  // kills them
+      options.say(fmt::format("killed the ranks that had not ended {} s later", kPatience.count()));
+      return ended;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  return result;
+  return ended;
+}
+
+std::vector<Rank> start_all(const LaunchOptions& options) {
+  const int port = options.port > 0 ? options.port : free_port();
+  std::vector<Rank> ranks;
+  for (int i = 0; i < options.processes; ++i) {
+    ranks.push_back(
+        {options.machine * options.processes + i, ChildProcess({options.command, environment_of(options, port, i)})});
+  }
+  return ranks;
+}
+
+/// The ranks of other machines have ended five seconds after the first failure: new ones must not meet them.
+void wait_for_other_machines(const LaunchOptions& options, const Ended& ended) {
+  if (options.machines == 1) return;
+  while (LaunchClock::now() < ended.since + std::chrono::seconds(5) && options.caught_signal() == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
 }  // namespace
@@ -98,13 +129,17 @@ int launch(const LaunchOptions& options) {
   require(!options.command.empty(), "launch needs a command: covnoise launch --nproc 2 train ...");
   require(options.machines == 1 || options.port > 0,
           "several machines need a port to meet at, the same on each: --port");
-  const int port = options.port > 0 ? options.port : free_port();
-  std::vector<Rank> ranks;
-  for (int i = 0; i < options.processes; ++i) {
-    ranks.push_back(
-        {options.machine * options.processes + i, ChildProcess({options.command, environment_of(options, port, i)})});
+  SignalRelay relay(options.caught_signal, options.stop_now);
+  for (int restart = 0;; ++restart) {
+    if (restart > 0)
+      options.say(fmt::format("starting all ranks again from the last checkpoint (restart {} of {})", restart,
+                              options.restarts));
+    auto ranks = start_all(options);
+    const Ended ended = wait_for_all(ranks, options, relay);
+    if (ended.code == 0 || !ended.only_lost || restart == options.restarts) return ended.code;
+    wait_for_other_machines(options, ended);
+    if (options.caught_signal() != 0) return ended.code;
   }
-  return wait_for_all(ranks, options);
 }
 
 }  // namespace covnoise

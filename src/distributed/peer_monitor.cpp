@@ -2,111 +2,22 @@
 
 #include "covnoise/core/error.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
 namespace covnoise {
-namespace {
 
-constexpr std::int32_t kGoodbye = -1;
-
-/// Sends or receives one number; false if the connection is closed.
-bool send_number(int descriptor, std::int32_t value) {
-  return ::send(descriptor, &value, sizeof value, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof value);
-}
-bool receive_number(int descriptor, std::int32_t& value) {
-  return ::recv(descriptor, &value, sizeof value, MSG_WAITALL) == static_cast<ssize_t>(sizeof value);
-}
-
-/// Probes a silent machine after 10 s, then every 5 s, and gives up after 4 missing answers.
-void keep_alive(int descriptor) {
-  const int on = 1, idle = 10, interval = 5, probes = 4;
-  ::setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  ::setsockopt(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-  ::setsockopt(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-  ::setsockopt(descriptor, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-  ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
-
-int connect_to(const std::string& address, int port) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int failed = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
-  require(failed == 0, fmt::format("MASTER_ADDR = {}: {}", address, failed ? ::gai_strerror(failed) : ""));
-  int descriptor = -1;
-  for (const addrinfo* one = found; one && descriptor < 0; one = one->ai_next) {
-    descriptor = ::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (descriptor < 0 || ::connect(descriptor, one->ai_addr, one->ai_addrlen) == 0) continue;
-    ::close(descriptor);
-    descriptor = -1;
-  }
-  ::freeaddrinfo(found);
-  require(descriptor >= 0, fmt::format("cannot reach rank 0 at {}:{}: {}; ranks need each other's unprivileged ports",
-                                       address, port, std::strerror(errno)));
-  return descriptor;
-}
-
-}  // namespace
-
-int PeerMonitor::listen(int& descriptor) {
-  sockaddr_in6 here = {};
-  here.sin6_family = AF_INET6;
-  descriptor = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int off = 0;
-  if (descriptor >= 0) ::setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  if (descriptor < 0 || ::bind(descriptor, reinterpret_cast<sockaddr*>(&here), sizeof here) != 0) {
-    // This machine has no IPv6.
-    if (descriptor >= 0) ::close(descriptor);
-    sockaddr_in old = {};
-    old.sin_family = AF_INET;
-    descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    require(descriptor >= 0 && ::bind(descriptor, reinterpret_cast<sockaddr*>(&old), sizeof old) == 0,
-            fmt::format("cannot open a port: {}", std::strerror(errno)));
-  }
-  socklen_t length = sizeof here;
-  require(
-      ::listen(descriptor, 1024) == 0 && ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&here), &length) == 0,
-      fmt::format("cannot listen on a port: {}", std::strerror(errno)));
-  return ntohs(here.sin6_port);  // at the same place for both families
-}
-
-PeerMonitor::PeerMonitor(const RankInfo& info, int listening, int port, std::chrono::milliseconds timeout,
-                         LastResort last_resort)
-    : leader_(info.rank == 0), last_resort_(std::move(last_resort)) {
-  if (leader_) {
-    accept_all(listening, info.size - 1, Clock::now() + timeout);
-  } else {
-    connections_.push_back({0, connect_to(info.address, port)});
-    require(send_number(connections_[0].descriptor, info.rank), "rank 0 closed the connection at the start");
-  }
-  for (const auto& connection : connections_) keep_alive(connection.descriptor);
+PeerMonitor::PeerMonitor(int rank, int size, std::vector<PeerConnection> connections, LastResort last_resort)
+    : leader_(rank == 0), size_(size), connections_(std::move(connections)), last_resort_(std::move(last_resort)) {
+  for (const auto& connection : connections_) keep_alive(connection.socket);
   open_ = connections_.size();
-  require(::pipe(wake_) == 0, fmt::format("cannot open a pipe: {}", std::strerror(errno)));
+  require(::pipe2(wake_, O_CLOEXEC) == 0, fmt::format("cannot open a pipe: {}", std::strerror(errno)));
   thread_ = std::thread([this] { watch(); });
-}
-
-void PeerMonitor::accept_all(int listening, int count, Clock::time_point until) {
-  while (static_cast<int>(connections_.size()) < count) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    pollfd waiting = {listening, POLLIN, 0};
-    if (left <= 0 || ::poll(&waiting, 1, static_cast<int>(left)) == 0) {
-      throw Error(
-          fmt::format("only {} of {} ranks connected; --timeout waits longer", connections_.size() + 1, count + 1));
-    }
-    const int descriptor = ::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC);
-    std::int32_t rank = 0;
-    if (descriptor >= 0 && receive_number(descriptor, rank)) connections_.push_back({rank, descriptor});
-  }
-  ::close(listening);
 }
 
 PeerMonitor::~PeerMonitor() {
@@ -117,9 +28,6 @@ PeerMonitor::~PeerMonitor() {
   changed_.notify_all();
   const char any = 0;
   if (::write(wake_[1], &any, 1) == 1) thread_.join();
-  for (const auto& connection : connections_) {
-    if (connection.descriptor >= 0) ::close(connection.descriptor);
-  }
   ::close(wake_[0]);
   ::close(wake_[1]);
 }
@@ -127,7 +35,7 @@ PeerMonitor::~PeerMonitor() {
 void PeerMonitor::watch() {
   for (;;) {
     std::vector<pollfd> waiting = {{wake_[0], POLLIN, 0}};
-    for (const auto& connection : connections_) waiting.push_back({connection.descriptor, POLLIN, 0});
+    for (const auto& connection : connections_) waiting.push_back({connection.socket.descriptor(), POLLIN, 0});
     if (::poll(waiting.data(), waiting.size(), -1) < 0) continue;
     if (waiting[0].revents != 0) return;
     for (std::size_t i = 1; i < waiting.size(); ++i) {
@@ -137,26 +45,28 @@ void PeerMonitor::watch() {
 }
 
 /// False if a rank was lost. A connection that said goodbye is no longer watched.
-bool PeerMonitor::hear(Connection& connection) {
+bool PeerMonitor::hear(PeerConnection& connection) {
   std::int32_t news = 0;
-  if (!receive_number(connection.descriptor, news)) news = connection.rank;
-  if (news != kGoodbye) {
-    announce(news);
+  const bool received = receive_number(connection.socket, news, Wait(std::chrono::seconds(5), [] {}));
+  if (!received || news != kGoodbye) {
+    announce(received && is_loss(news) ? news : connection.rank);
     return false;
   }
-  if (leader_) send_number(connection.descriptor, kGoodbye);
-  ::close(connection.descriptor);
-  connection.descriptor = -1;
+  if (leader_) send_number(connection.socket, kGoodbye);
+  connection.socket.close();
   const std::lock_guard<std::mutex> lock(mutex_);
   --open_;
   changed_.notify_all();
   return true;
 }
 
+/// Only rank 0 knows which rank was lost. A connection that sends anything else is lost itself.
+bool PeerMonitor::is_loss(std::int32_t news) const { return !leader_ && news >= 0 && news < size_; }
+
 void PeerMonitor::announce(int lost) {
   if (leader_) {
     for (const auto& connection : connections_) {
-      if (connection.descriptor >= 0 && connection.rank != lost) send_number(connection.descriptor, lost);
+      if (connection.socket.is_open() && connection.rank != lost) send_number(connection.socket, lost);
     }
   }
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -180,7 +90,7 @@ void PeerMonitor::leave() {
   constexpr std::chrono::seconds kPatience(30);
   std::unique_lock<std::mutex> lock(mutex_);
   leaving_ = true;
-  if (!leader_) send_number(connections_[0].descriptor, kGoodbye);
+  if (!leader_) send_number(connections_[0].socket, kGoodbye);
   changed_.wait_for(lock, kPatience, [this] { return open_ == 0 || lost_; });
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "covnoise/distributed/environment.h"
+#include "distributed/presence.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -16,11 +16,6 @@ namespace covnoise {
 /// no data. TCP keep-alive detects a machine that vanishes silently, after about half a minute.
 class PeerMonitor {
  public:
-  using Clock = std::chrono::steady_clock;
-
-  /// Rank 0: the port to which the others connect.
-  static int listen(int& descriptor);
-
   /// Called on a thread of this object if a rank is lost and this object still exists `grace` later: the program's own
   /// thread is then busy with something else, or waits for the lost rank.
   struct LastResort {
@@ -28,8 +23,8 @@ class PeerMonitor {
     std::function<void(int lost)> call;
   };
 
-  /// Rank 0 passes the descriptor of `listen`, the others its port.
-  PeerMonitor(const RankInfo& info, int listening, int port, std::chrono::milliseconds timeout, LastResort last_resort);
+  /// Rank 0 passes the connections to all others, which pass theirs to rank 0.
+  PeerMonitor(int rank, int size, std::vector<PeerConnection> connections, LastResort last_resort);
   /// Unless `leave` was called, the others see this rank as lost.
   ~PeerMonitor();
 
@@ -39,17 +34,15 @@ class PeerMonitor {
   void leave();
 
  private:
-  struct Connection {
-    int rank, descriptor;
-  };
-  void accept_all(int listening, int count, Clock::time_point until);
   void watch();
-  bool hear(Connection& connection);
+  bool hear(PeerConnection& connection);
+  bool is_loss(std::int32_t news) const;
   void announce(int lost);
   void wait_and_give_up();
 
   bool leader_;
-  std::vector<Connection> connections_;
+  int size_;
+  std::vector<PeerConnection> connections_;
   int wake_[2] = {-1, -1};
   std::mutex mutex_;
   std::condition_variable changed_;

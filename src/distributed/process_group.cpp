@@ -1,18 +1,17 @@
 #include "distributed/process_group.h"
 
 #include "covnoise/core/error.h"
+#include "distributed/socket.h"
 
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
-#include <netdb.h>
 #include <pthread.h>
-#include <sys/socket.h>
 #include <torch/version.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <thread>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -71,7 +70,7 @@ class WithoutSigpipe {
 };
 
 /// The meaning of an exception of c10d's store.
-[[noreturn]] void no_store(const RankInfo& info, bool serves, const std::string& what, std::chrono::seconds timeout) {
+[[noreturn]] void no_store(const RankInfo& info, bool serves, const std::string& what, const Wait& wait) {
   if (serves && (what.find("listen") != std::string::npos || what.find("in use") != std::string::npos)) {
     throw Error(fmt::format(
         "rank 0 cannot listen on port {} of this machine: it is in use; set MASTER_PORT to a free port, the "
@@ -84,13 +83,25 @@ class WithoutSigpipe {
                     "this machine's address",
                     info.port, info.address));
   }
-  throw Error(fmt::format(
-      "rank {} cannot reach rank 0 at {}:{} within {} s: check MASTER_ADDR and MASTER_PORT, and that rank 0 "
-      "runs; --timeout waits longer",
-      info.rank, info.address, info.port, timeout.count()));
+  throw Error(
+      fmt::format("rank {} cannot reach rank 0 at {}:{} within {}: check MASTER_ADDR and MASTER_PORT, and that rank 0 "
+                  "runs; --timeout waits longer",
+                  info.rank, info.address, info.port, wait.timeout_text()));
 }
 
-c10::intrusive_ptr<c10d::Store> open_store(const RankInfo& info, std::chrono::milliseconds timeout) {
+void sleep_for(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
+
+/// Waits until something listens there: c10d's own waiting cannot be interrupted.
+void wait_for_server(const RankInfo& info, const Wait& wait) {
+  std::string why;
+  for (int pause = 5; !connect_to(info.address, info.port, wait, why).is_open(); pause = std::min(2 * pause, 100)) {
+    const int slice = wait.slice(pause);
+    if (slice == 0) no_store(info, false, why, wait);
+    sleep_for(slice);
+  }
+}
+
+c10::intrusive_ptr<c10d::Store> open_store(const RankInfo& info, std::chrono::milliseconds timeout, const Wait& wait) {
   silence_c10d();
   const WithoutSigpipe also_in_the_stores_threads;
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(timeout);  // c10d takes whole seconds here
@@ -100,14 +111,19 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankInfo& info, std::chrono::mi
   options.numWorkers = static_cast<std::size_t>(info.size);
   options.waitWorkers = false;
   options.timeout = seconds;
-  c10::intrusive_ptr<c10d::Store> store;
+  if (!options.isServer) wait_for_server(info, wait);
   try {
-    store = c10::make_intrusive<c10d::TCPStore>(info.address, options);
+    auto tcp = c10::make_intrusive<c10d::TCPStore>(info.address, options);
+    tcp->setTimeout(timeout);
+    auto store = c10::make_intrusive<c10d::PrefixStore>("covnoise/" + info.attempt, tcp);
+    // Only a store answers: `check` would wait forever for an answer of anything else on this port.
+    const std::string own = fmt::format("hello/{}", info.rank);
+    store->set(own, std::vector<std::uint8_t>{1});
+    store->wait({own}, timeout);
+    return store;
   } catch (const std::exception& error) {
-    no_store(info, options.isServer, error.what(), seconds);
+    no_store(info, options.isServer, error.what(), wait);
   }
-  store->setTimeout(timeout);
-  return c10::make_intrusive<c10d::PrefixStore>("covnoise/" + info.attempt, store);
 }
 
 #ifdef COVNOISE_HAS_GLOO
@@ -141,8 +157,8 @@ struct ProcessGroup::State {
   std::vector<c10::intrusive_ptr<c10d::Work>> started;
 };
 
-ProcessGroup::ProcessGroup(const RankInfo& info, std::chrono::milliseconds timeout)
-    : state_(new State{info, timeout, open_store(info, timeout), {}, {}}) {}
+ProcessGroup::ProcessGroup(const RankInfo& info, std::chrono::milliseconds timeout, const Wait& wait)
+    : state_(new State{info, timeout, open_store(info, timeout, wait), {}, {}}) {}
 
 ProcessGroup::~ProcessGroup() = default;
 
@@ -150,9 +166,15 @@ void ProcessGroup::set(const std::string& name, const std::string& bytes) {
   state_->store->set(name, std::vector<std::uint8_t>(bytes.begin(), bytes.end()));
 }
 
-std::string ProcessGroup::get(const std::string& name) {
+/// Asks again and again instead of waiting in the store, which cannot be interrupted.
+std::optional<std::string> ProcessGroup::get(const std::string& name, const Wait& wait) {
+  for (int pause = 1; !state_->store->check({name}); pause = std::min(2 * pause, 50)) {
+    const int slice = wait.slice(pause);
+    if (slice == 0) return std::nullopt;
+    sleep_for(slice);
+  }
   const auto bytes = state_->store->get(name);
-  return {bytes.begin(), bytes.end()};
+  return std::string(bytes.begin(), bytes.end());
 }
 
 void ProcessGroup::connect(at::Device device) {
@@ -190,31 +212,6 @@ void ProcessGroup::close() {
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 7)
   state_->backend->shutdown();
 #endif
-}
-
-std::string own_address_towards(const std::string& address, int port) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_DGRAM;  // connecting a UDP socket sends nothing
-  addrinfo* found = nullptr;
-  const int failed = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
-  require(failed == 0, fmt::format("MASTER_ADDR = {}: {}", address, failed ? ::gai_strerror(failed) : ""));
-  std::string result;
-  for (const addrinfo* one = found; one && result.empty(); one = one->ai_next) {
-    const int descriptor = ::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    sockaddr_storage own = {};
-    socklen_t length = sizeof own;
-    char digits[NI_MAXHOST];
-    if (descriptor >= 0 && ::connect(descriptor, one->ai_addr, one->ai_addrlen) == 0 &&
-        ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
-        ::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, digits, sizeof digits, nullptr, 0, NI_NUMERICHOST) ==
-            0) {
-      result = digits;
-    }
-    if (descriptor >= 0) ::close(descriptor);
-  }
-  ::freeaddrinfo(found);
-  require(!result.empty(), fmt::format("MASTER_ADDR = {}: not reachable from this machine", address));
-  return result;
 }
 
 }  // namespace covnoise

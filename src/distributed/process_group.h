@@ -1,11 +1,13 @@
 #pragma once
 #include "covnoise/distributed/environment.h"
+#include "distributed/wait.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,13 +17,15 @@ namespace covnoise {
 /// whether this build has Gloo and NCCL. Failures are c10d's exceptions.
 class ProcessGroup {
  public:
-  /// Connects to the TCPStore at info.address, which rank 0 serves unless an agent does.
-  ProcessGroup(const RankInfo& info, std::chrono::milliseconds timeout);
+  /// Connects to the TCPStore at info.address, which rank 0 serves unless an agent does; waits for that, but for a
+  /// single operation later `timeout`.
+  ProcessGroup(const RankInfo& info, std::chrono::milliseconds timeout, const Wait& wait);
   ~ProcessGroup();
 
-  /// Small named byte strings shared by all processes. `get` waits until the name exists.
+  /// Small named byte strings shared by all processes. `get` waits until the name exists; nothing if it does not in
+  /// time.
   void set(const std::string& name, const std::string& bytes);
-  std::string get(const std::string& name);
+  std::optional<std::string> get(const std::string& name, const Wait& wait);
 
   /// Connects the processes for tensors of this device type: Gloo for CPUs, NCCL for GPUs.
   void connect(at::Device device);
@@ -37,8 +41,5 @@ class ProcessGroup {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-/// The numeric address of this machine from which `address` can be reached.
-std::string own_address_towards(const std::string& address, int port);
 
 }  // namespace covnoise

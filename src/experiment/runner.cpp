@@ -5,6 +5,7 @@
 #include "covnoise/core/internal/counted.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/core/internal/progress.h"
+#include "covnoise/core/internal/signal_relay.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/train/diverged.h"
 #include "covnoise/train/internal/checkpoint.h"
@@ -56,7 +57,8 @@ std::string last_line(const fs::path& log) {
 /// Works through the list.
 class Queue {
  public:
-  Queue(const std::vector<RunSpec>& specs, const RunnerOptions& options) : options_(options) {
+  Queue(const std::vector<RunSpec>& specs, const RunnerOptions& options)
+      : options_(options), relay_(options.stop_signal, options.stop_now) {
     require(options.jobs >= 0, fmt::format("{} parallel runs: at least 1 is needed", options.jobs));
     for (const auto& spec : specs) {
       if (!ended(spec, folder_of(spec))) waiting_.push_back(results_.size());
@@ -69,9 +71,10 @@ class Queue {
     ProgressBar bar(static_cast<std::int64_t>(waiting_.size()), "runs", options_.progress_bar);
     if (before_ > 0) options_.say(fmt::format("{} of {} runs were already finished", before_, results_.size()));
     while (!waiting_.empty() || !running_.empty()) {
-      if (stopping_ == 0 && (stopping_ = options_.stop_signal()) != 0) {
-        for (auto& job : running_) job.process.signal(stopping_);
-      }
+      relay_.pass_on([&](int signal) {
+        for (auto& job : running_) job.process.signal(signal);
+      });
+      if (stopping_ == 0) stopping_ = relay_.signal();
       if (stopping_ != 0 && running_.empty()) break;
       while (stopping_ == 0 && start_one()) {
       }
@@ -143,7 +146,8 @@ class Queue {
   }
 
   void finish(std::size_t index, int code) {
-    if (code == 128 + SIGINT || code == 128 + SIGTERM) stopping_ = code - 128;  // it was interrupted itself
+    // It was interrupted itself.
+    if (code == 128 + SIGINT || code == 128 + SIGTERM || code == 128 + SIGHUP) stopping_ = code - 128;
     if (stopping_ != 0 || code == 0 || code == kDivergedExit) return;
     results_[index].failure = fmt::format("the run {} failed: {} (log: {})", results_[index].spec.name,
                                           last_line(log_of(index)), log_of(index).string());
@@ -168,6 +172,7 @@ class Queue {
   }
 
   const RunnerOptions& options_;
+  SignalRelay relay_;
   std::vector<RunResult> results_;
   std::vector<std::size_t> waiting_;
   std::vector<Job> running_;

@@ -1,6 +1,7 @@
 #include "covnoise/distributed/communicator.h"
 
 #include "distributed/process_group.h"
+#include "distributed/socket.h"
 #include "support/ranks.h"
 
 #include <ATen/ATen.h>
@@ -9,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <mutex>
@@ -16,6 +18,8 @@
 
 namespace covnoise {
 namespace {
+
+constexpr std::chrono::seconds kLong(30);
 
 TEST(Communicator, SumsOverRanksAndCountsItsBytes) {
   for (const int count : {1, 2, 4}) {
@@ -85,7 +89,7 @@ std::set<pid_t> threads_of_this_process() {
 // Gloo's threads get this signal when they send to a rank that has just ended; it would silently end this process.
 TEST(Communicator, ThreadsOfItsConnectionsOutliveABrokenPipe) {
   const auto before = threads_of_this_process();
-  ProcessGroup group(testing::rank_on_loopback(0, 1, free_port()), std::chrono::seconds(30));
+  ProcessGroup group(testing::rank_on_loopback(0, 1, free_port()), kLong, {kLong, [] {}});
   group.connect(at::kCPU);
   int signalled = 0;
   for (const pid_t thread : threads_of_this_process()) {
@@ -108,10 +112,57 @@ TEST(Communicator, SaysWhatIsWrongWithTheAddress) {
   testing::as_ranks(1, [&](Communicator&) {});
 }
 
+TEST(Communicator, ASignalEndsTheWaitingForOthers) {
+  CommunicatorOptions interrupted;  // with a timeout of ten minutes
+  int asked = 0;
+  interrupted.caught_signal = [&] { return ++asked > 3 ? SIGHUP : 0; };
+  for (const int rank : {0, 1}) {
+    asked = 0;
+    try {
+      Communicator(testing::rank_on_loopback(rank, 2, free_port()), interrupted);
+      FAIL() << "rank " << rank << " met nobody";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("interrupted while waiting for the other ranks"));
+      EXPECT_EQ(error.exit_code(), 128 + SIGHUP);
+    }
+  }
+}
+
+/// After the start only a second signal does, because the first one ends the training after a step of all ranks.
+TEST(Communicator, ASecondSignalEndsTheWaitingLater) {
+  CommunicatorOptions options;
+  std::atomic<bool> met{false}, waiting{false};
+  options.caught_signal = [&] { return met ? SIGINT : 0; };
+  options.stop_now = [&] { return waiting.load(); };
+  EXPECT_THAT(
+      [&] {
+        testing::as_ranks(
+            2,
+            [&](Communicator& ranks) {
+              ranks.barrier();
+              met = true;
+              ranks.barrier();
+              if (ranks.rank() == 0) return;  // waits for rank 1 in leave()
+              waiting = true;
+              throw LostRank(1, "ends as well");
+            },
+            options);
+      },
+      ::testing::ThrowsMessage<Error>(::testing::HasSubstr("interrupted while waiting")));
+}
+
+TEST(Communicator, ASilentStrangerInPlaceOfTheStoreIsNoRankZero) {
+  const Listener stranger = listen_at("127.0.0.1");
+  CommunicatorOptions impatient;
+  impatient.timeout = std::chrono::milliseconds(300);
+  EXPECT_THAT([&] { Communicator(testing::rank_on_loopback(1, 2, stranger.port), impatient); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("cannot reach rank 0 at 127.0.0.1")));
+}
+
 // torchrun's agent keeps its store across restarts: names of the previous attempt must not be seen again.
 TEST(Communicator, MeetsAtAnAgentsStoreOncePerAttempt) {
   const int port = free_port();
-  const ProcessGroup agent(testing::rank_on_loopback(0, 1, port), std::chrono::seconds(30));
+  const ProcessGroup agent(testing::rank_on_loopback(0, 1, port), kLong, {kLong, [] {}});
   for (const char* attempt : {"0", "1"}) {
     const auto join = [&](int rank) {
       RankInfo info = testing::rank_on_loopback(rank, 2, port);

@@ -4,18 +4,15 @@
 #include "covnoise/distributed/launch.h"
 #include "covnoise/train/internal/checkpoint.h"
 #include "distributed/small_training.h"
+#include "support/children.h"
 #include "support/process.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/prctl.h>
 
 #include <chrono>
-#include <fstream>
-#include <iterator>
 
 namespace covnoise {
 namespace {
@@ -162,31 +159,18 @@ TEST(Launch, PassesAnInterruptOnAndTheRunCanBeResumed) {
   EXPECT_LT(newest_step(folder / "run"), 80);
 }
 
-/// While it exists, this process becomes the parent of grandchildren whose parent has died, so that it can wait for
-/// them.
-class Subreaper {
- public:
-  Subreaper() { EXPECT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0); }
-  ~Subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 0); }
-};
-
 TEST(Launch, KilledLeavesNoRankBehind) {
-  const Subreaper subreaper;
+  const testing::Subreaper subreaper;
   const testing::TemporaryFolder folder;
   Words words = {COVNOISE_PROGRAM, "launch", "--nproc", "2"};
   for (const auto& word : training(folder / "run", 1000)) words.push_back(word);
   testing::Process launcher(words, folder / "log");
   ASSERT_TRUE(wait_until([&] { return newest_step(folder / "run") > 0; }, std::chrono::seconds(60)));
-  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", launcher.id()));
-  const std::vector<pid_t> ranks{std::istream_iterator<pid_t>(children), {}};
+  const auto ranks = testing::children_of(launcher.id());
   ASSERT_EQ(ranks.size(), 2u);
   launcher.signal(SIGKILL);
   EXPECT_EQ(launcher.wait(), 128 + SIGKILL);
-  for (const pid_t rank : ranks) {
-    int status = 0;
-    ASSERT_EQ(::waitpid(rank, &status, 0), rank);
-    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "rank of process " << rank << " lived on";
-  }
+  for (const pid_t rank : ranks) testing::expect_killed(rank);
 }
 
 }  // namespace

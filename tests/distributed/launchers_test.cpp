@@ -2,6 +2,7 @@
 #include "covnoise/core/internal/file.h"
 #include "covnoise/distributed/launch.h"
 #include "distributed/small_training.h"
+#include "support/children.h"
 #include "support/process.h"
 #include "support/temporary_folder.h"
 
@@ -9,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <sstream>
 
 namespace covnoise {
@@ -45,13 +45,6 @@ class Launchers : public ::testing::Test {
   const testing::TemporaryFolder folder_;
 };
 
-std::vector<int> children(int process) {
-  std::ifstream list("/proc/" + std::to_string(process) + "/task/" + std::to_string(process) + "/children");
-  std::vector<int> result;
-  for (int child = 0; list >> child;) result.push_back(child);
-  return result;
-}
-
 TEST_F(Launchers, MpirunTrainsInSeveralProcesses) {
   const auto mpirun = installed("mpirun");
   if (mpirun.empty()) GTEST_SKIP() << "mpirun is not installed";
@@ -61,13 +54,15 @@ TEST_F(Launchers, MpirunTrainsInSeveralProcesses) {
   EXPECT_THAT(process.output(), ::testing::AllOf(HasSubstr("2 ranks\n"), HasSubstr("test accuracy")));
 }
 
+/// With a Slurm of its own, of this machine alone.
 TEST_F(Launchers, SrunTrainsInSeveralProcesses) {
-  const auto srun = installed("srun");
-  if (srun.empty()) GTEST_SKIP() << "srun is not installed";
-  if (answer({"/usr/bin/timeout", "5", installed("sinfo"), "-h", "-t", "idle,mixed"}).empty())
-    GTEST_SKIP() << "no Slurm machine is free";
-  auto process = start({srun, "-n", "2", "--overcommit"}, 1);
-  EXPECT_EQ(process.wait(), 0) << process.output();
+  constexpr int kNoSlurm = 77;
+  auto process = start({"/bin/bash", COVNOISE_SOURCE_DIR "/tests/distributed/slurm.sh", (folder_ / "slurm").string(),
+                        "srun", "-n", "2", "--overcommit"},
+                       1);
+  const int code = process.wait();
+  if (code == kNoSlurm) GTEST_SKIP() << process.output();
+  EXPECT_EQ(code, 0) << process.output();
   EXPECT_THAT(process.output(), ::testing::AllOf(HasSubstr("2 ranks\n"), HasSubstr("test accuracy")));
 }
 
@@ -83,7 +78,7 @@ TEST_F(Launchers, TorchrunRestartsAfterAKilledRankAndTheTrainingResumes) {
   const auto run = folder_ / "run";
   ASSERT_TRUE(testing::wait_until([&] { return testing::newest_step(run) > 0 || !process.running(); },
                                   std::chrono::seconds(60)));
-  const auto ranks = children(process.id());
+  const auto ranks = testing::children_of(process.id());
   ASSERT_EQ(ranks.size(), 2u) << process.output();
   ::kill(ranks.back(), SIGKILL);
   EXPECT_EQ(process.wait(), 0) << process.output();

@@ -1,11 +1,9 @@
 #pragma once
 #include "covnoise/train/internal/checkpoint.h"
+#include "support/wait_until.h"
 
-#include <chrono>
 #include <filesystem>
-#include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace covnoise::testing {
@@ -32,15 +30,6 @@ inline Words training(const std::filesystem::path& out, int epochs, int timeout 
 inline std::int64_t newest_step(const std::filesystem::path& run) {
   const auto list = CheckpointStore(run / "checkpoints").list();
   return list.empty() ? 0 : list.back().step;
-}
-
-inline bool wait_until(const std::function<bool()>& done, std::chrono::seconds most) {
-  const auto end = std::chrono::steady_clock::now() + most;
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
 }
 
 }  // namespace covnoise::testing

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 namespace covnoise {
 namespace {
 
@@ -60,6 +62,9 @@ TEST_F(AnalyzeCommand, TakesSnapshots) {
               {"frobenius.csv"});
   expect_good({"analyze", "fisher", lenet, "--step", "2", "--examples", "20"}, lenet, {"fisher.safetensors"});
   expect_one_line({"analyze", "fisher", lenet, "--step", "3"}, "no network of step 3; available steps: 0, 2, 4");
+  const fs::path snapshot = fs::path(lenet) / "snapshots/step-00000002.safetensors";
+  std::fstream(snapshot, std::ios::in | std::ios::out).seekp(5000).put('x');
+  expect_one_line({"analyze", "fisher", lenet, "--step", "2"}, "step-00000002.safetensors is damaged");
 }
 
 TEST_F(AnalyzeCommand, MistakesAreOneLine) {

@@ -2,6 +2,7 @@
 #include "support/program.h"
 #include "covnoise/core/internal/digest.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/train/config.h"
 #include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/regimes.h"
 
@@ -139,6 +140,11 @@ TEST_F(ProgramTest, TrainsEvaluatesAndKnowsAFinishedRun) {
   const auto last = read_metrics(out).back();
   EXPECT_EQ(nlohmann::json::parse(evaluation.output)["accuracy"].get<double>(), last["test_accuracy"].get<double>());
   EXPECT_THAT(run({"runs", folder_.path().string()}).output, HasSubstr("lb-diag"));
+  write_file_synced(out / "checkpoints" / "step-00000036" / "model.safetensors", "x");
+  expect_one_line({"eval", out.string()}, "model.safetensors does not match its checksum; --allow-older uses");
+  const auto older = run({"eval", out.string(), "--allow-older"});
+  EXPECT_EQ(older.code, 0);
+  EXPECT_THAT(older.output, HasSubstr("step 24)"));
 }
 
 TEST_F(ProgramTest, SeveralSeedsTrainInParallelAndAreNotRepeated) {
@@ -273,10 +279,7 @@ TEST_F(InterruptTest, SignalsWriteACheckpointAndExitAsShellsExpect) {
 TEST_F(InterruptTest, ResumeTakesTheDeviceOfTheCommand) {
   const auto out = folder_ / "moved";
   interrupt(out, 15, SIGINT);
-  auto config = read_file(out / "config.toml");
-  const auto device = config.find("device = \"cpu\"");
-  ASSERT_NE(device, std::string::npos) << config;
-  config.replace(device, 14, "device = \"cuda:99\"");
+  const std::string config = to_checked_toml(read_config(out / "config.toml", {"run.device=cuda:99"}));
   write_file_synced(out / "config.toml", config);
   expect_one_line({"train", "--resume", out.string()}, "cuda:99");
   expect_one_line({"train", "--resume", out.string(), "--set", "train.lr=1"}, "leave out train.lr=1");

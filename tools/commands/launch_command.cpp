@@ -14,8 +14,9 @@ void run_launch(LaunchOptions options, const std::vector<std::string>& command) 
   options.command = {std::filesystem::read_symlink("/proc/self/exe").string()};
   options.command.insert(options.command.end(), command.begin(), command.end());
   options.caught_signal = caught_signal;
+  options.stop_now = stop_now;
   options.say = warn;
-  catch_interrupts();
+  catch_interrupts({"passing the signal on to the ranks", "passing the second signal on to the ranks"});
   const int code = launch(options);
   if (code != 0) throw Error("the training stopped early", code);
 }
@@ -43,6 +44,11 @@ void add_launch_command(CLI::App& app, const std::vector<std::string>& command_o
       ->add_option("--port", options->port,
                    "port of machine 0 where the processes meet (one machine: default any free port)")
       ->check(CLI::Range(1, 65535));
+  command
+      ->add_option(
+          "--restarts", options->restarts,
+          "after a lost rank, start all ranks again from the last checkpoint, up to this many times (default 0)")
+      ->check(CLI::Range(0, 1'000'000));
   command->callback([options, command_of_ranks] { run_launch(*options, command_of_ranks); });
 }
 

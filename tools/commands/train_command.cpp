@@ -124,6 +124,8 @@ std::unique_ptr<Communicator> join_others(TrainOptions& options, double timeout)
   CommunicatorOptions communication;
   communication.device = device_of(device);
   communication.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * timeout));
+  communication.caught_signal = caught_signal;
+  communication.stop_now = stop_now;
   return std::make_unique<Communicator>(*info, communication);
 }
 
@@ -138,13 +140,21 @@ Outcome train_as_rank(TrainOptions options, Communicator& communicator) {
   }
   try {
     const Outcome outcome = train(options);
-    communicator.leave();
+    if (outcome != Outcome::kStoppedNow) communicator.leave();  // the others may be anywhere in their step
     return outcome;
   } catch (const LostRank&) {
     throw;
   } catch (const Error& error) {
     throw Error(fmt::format("rank {}: {}", communicator.rank(), error.what()), error.exit_code());
   }
+}
+
+/// Of several ranks only rank 0 answers.
+void answer_interrupts() {
+  const auto info = rank_info_of(process_environment());
+  if (info && info->rank != 0) return catch_interrupts({nullptr, nullptr});
+  catch_interrupts({"stopping after this step, with a checkpoint; a second signal stops within the step, without one",
+                    "stopping within this step; the last checkpoint stays"});
 }
 
 void run_train(const TrainArguments& arguments) {
@@ -156,15 +166,17 @@ void run_train(const TrainArguments& arguments) {
   set_threads(static_cast<int>(options.config.run.threads));
   options.data = known_data_sets({arguments.data_dir});
   options.stop_requested = [] { return caught_signal() != 0; };
+  options.stop_now = stop_now;
   if (!arguments.quiet) options.say = print_line;
   options.progress_bar = is_terminal() && !arguments.quiet;
-  catch_interrupts();
+  answer_interrupts();
   const auto communicator = join_others(options, arguments.timeout);
   const Outcome outcome = communicator ? train_as_rank(options, *communicator) : train(options);
-  if (outcome == Outcome::kInterrupted) {
+  if (outcome == Outcome::kInterrupted || outcome == Outcome::kStoppedNow) {
     const int signal = caught_signal() != 0 ? caught_signal() : SIGTERM;  // another rank caught it
-    throw Error(fmt::format("interrupted; to resume, repeat the command or run covnoise train --resume {}",
-                            options.out.string()),
+    throw Error(fmt::format("{}; to resume{}, repeat the command or run covnoise train --resume {}",
+                            outcome == Outcome::kInterrupted ? "interrupted" : "stopped within a step",
+                            outcome == Outcome::kInterrupted ? "" : " from the last checkpoint", options.out.string()),
                 128 + signal);
   }
   if (communicator && communicator->rank() != 0) return;

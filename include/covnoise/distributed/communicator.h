@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ namespace covnoise {
 
 class PeerMonitor;
 class ProcessGroup;
+class Wait;
 
 constexpr int kLostRankExit = 4;  ///< exit code of LostRank
 
@@ -32,11 +34,16 @@ class LostRank : public Error {
 struct CommunicatorOptions {
   at::Device device = at::kCPU;                ///< of the tensors: Gloo on a CPU, NCCL on a GPU
   std::chrono::milliseconds timeout{600'000};  ///< for connecting at the start, and for one collective operation
+  std::function<int()> caught_signal = [] {
+    return 0;
+  };  ///< if not 0, this rank stops waiting for the others at the start
+  std::function<bool()> stop_now = [] { return false; };  ///< whether it stops waiting for them later as well
 };
 
 /// Connects the processes of one training: c10d's collective operations. All ranks call the same operations in the same
 /// order. If a rank ends before `leave`, the others get a LostRank from the operation they are in, or from the next
-/// one; a rank that calls none for three seconds is ended.
+/// one; a rank that calls none for three seconds is ended. Waiting that a signal ends is an Error with exit code 128 +
+/// signal.
 class Communicator {
  public:
   /// Connects to the other ranks; an Error says what is wrong with the address or port, or which ranks are missing.
@@ -73,10 +80,14 @@ class Communicator {
   auto guarded(const Work& work) -> decltype(work());
   [[noreturn]] void fail(const std::string& why);
   std::string lost_message(int rank) const;
-  void meet(const CommunicatorOptions& options);
+  void check_waiting() const;
+  std::string answer_of(int other, const std::string& name);
+  void meet();
+  std::string presence_of_rank_0(const Wait& wait);
 
   RankInfo info_;
-  at::Device device_;
+  CommunicatorOptions options_;
+  bool met_ = false;
   std::vector<std::string> names_;
   std::unique_ptr<PeerMonitor> peers_;
   std::unique_ptr<ProcessGroup> group_;  // destroyed first: its threads may still wait for a lost rank

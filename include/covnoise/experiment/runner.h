@@ -29,8 +29,9 @@ struct RunnerOptions {
   std::filesystem::path logs;     ///< NAME.toml and NAME.log of each run; empty: out/logs
   std::filesystem::path program;  ///< covnoise, started once per run
   std::string data_dir;
-  std::int64_t jobs = 0;                                ///< parallel runs; 0: as many as suit the device
-  std::function<int()> stop_signal = [] { return 0; };  ///< polled; if not 0, the runs are ended with this signal
+  std::int64_t jobs = 0;                                  ///< parallel runs; 0: as many as suit the device
+  std::function<int()> stop_signal = [] { return 0; };    ///< polled; if not 0, the runs are ended with this signal
+  std::function<bool()> stop_now = [] { return false; };  ///< whether they get it a second time, and stop within a step
   bool progress_bar = false;
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };

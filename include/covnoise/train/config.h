@@ -86,7 +86,9 @@ Config load_config(const std::optional<std::filesystem::path>& recipe, const std
 /// The same for the text of a recipe, which errors call `name`.
 Config load_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides);
 
-/// A run's config.toml as to_toml wrote it: no regime fragment is applied again. `overrides` come last, as above.
+/// A run's config.toml as to_checked_toml wrote it: no regime fragment is applied again. `overrides` come last, as
+/// above. If the last line is a comment, it must be the checksum of the lines before it; files of earlier versions have
+/// none.
 Config read_config(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
 /// The same for its text, which errors call `name`.
 Config parse_config(std::string_view toml, const std::string& name);
@@ -97,6 +99,8 @@ void check_config(const Config& config);
 
 /// The resolved configuration: all keys in a fixed order, without comments; parse_config restores it exactly.
 std::string to_toml(const Config& config);
+/// The same with a last line "# sha256 ...", the checksum of the lines before it.
+std::string to_checked_toml(const Config& config);
 
 /// One line for each key that differs, except those that do not decide what is trained ([run], train.eval_*,
 /// train.*_every): "train.lr: 0.1 there, 0.2 here".

@@ -3,6 +3,8 @@
 #include "covnoise/distributed/communicator.h"
 #include "covnoise/nn/model_zoo.h"
 
+#include <functional>
+
 namespace covnoise {
 
 /// The result of evaluate().
@@ -13,7 +15,10 @@ struct Evaluation {
 };
 
 /// Loss and accuracy over every example of the loader, in evaluation mode, without augmentation. The model's mode is as
-/// it was afterwards. Several ranks, which all call it, share the work: the result is that of one.
-Evaluation evaluate(Model& model, const Loader& loader, Communicator* ranks = nullptr);
+/// it was afterwards. Several ranks, which all call it, share the work: the result is that of one. `before_slice` is
+/// called before each slice of the data and may throw.
+Evaluation evaluate(
+    Model& model, const Loader& loader, Communicator* ranks = nullptr,
+    const std::function<void()>& before_slice = [] {});
 
 }  // namespace covnoise

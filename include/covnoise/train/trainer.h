@@ -5,6 +5,7 @@
 #include "covnoise/train/bucket_options.h"
 #include "covnoise/train/config.h"
 #include "covnoise/train/evaluate.h"
+#include "covnoise/train/if_damaged.h"
 #include "covnoise/train/task.h"
 
 #include <filesystem>
@@ -17,7 +18,10 @@ struct TrainOptions {
   Config config;              ///< resolved (train/defaults.h)
   std::filesystem::path out;  ///< the run's folder
   DataSetByName data;         ///< called once, with data.name, after the configuration has been checked
-  std::function<bool()> stop_requested = [] { return false; };              ///< called after every step
+  std::function<bool()> stop_requested = [] { return false; };  ///< called after every step
+  /// Called before every micro-batch (on a GPU: every step) and every slice of an evaluation; if true, train() gives up
+  /// the step it is in.
+  std::function<bool()> stop_now = [] { return false; };
   std::function<void(const std::string&)> say = [](const std::string&) {};  ///< receives lines for the user
   bool progress_bar = false;                                                ///< on standard error
   Communicator* communicator = nullptr;  ///< ranks that train together; rank 0 writes. Null: one process
@@ -29,6 +33,7 @@ enum class Outcome {
   kFinished,        ///< the last step was done
   kFinishedBefore,  ///< there was nothing left to do
   kInterrupted,     ///< a checkpoint was written
+  kStoppedNow,      ///< within a step: the last checkpoint is the newest state
 };
 
 /// Trains in the folder `out`: starts a new run where it is empty, and resumes an unfinished run of the same
@@ -65,19 +70,25 @@ struct TrainedModel {
 
 /// Which checkpoint of a run.
 enum class Which { kLast, kBest };
-/// Loads a network onto `device` (run.device), whatever device it was trained on.
+/// Loads a network onto `device` (run.device), whatever device it was trained on. `warn` gets a line for each damaged
+/// checkpoint that is passed over, and if the data set is not the one of the training.
 TrainedModel load_trained(const std::filesystem::path& run, Which which, const DataSetByName& data,
-                          const std::function<void(const std::string&)>& warn, const std::string& device = "cpu");
+                          const std::function<void(const std::string&)>& warn, const std::string& device = "cpu",
+                          IfDamaged damaged = IfDamaged::kRefuse);
 
 /// The last network of a run, for an analysis: in float32 if it was trained with less.
 TrainedModel load_for_analysis(const std::filesystem::path& run, const DataSetByName& data,
-                               const std::function<void(const std::string&)>& warn, const std::string& device);
+                               const std::function<void(const std::string&)>& warn, const std::string& device,
+                               IfDamaged damaged = IfDamaged::kRefuse);
 
 /// Steps after which the network was kept, in ascending order: as a checkpoint or as a snapshot (train.snapshot_every).
 std::vector<std::int64_t> kept_steps(const std::filesystem::path& run);
 
-/// Loads the network of such a step into `trained`; an Error lists the available steps.
-void load_step(TrainedModel& trained, const std::filesystem::path& run, std::int64_t step);
+/// Loads the network of such a step into `trained`; an Error lists the available steps. `warn` is told if a snapshot is
+/// of an earlier version and has no checksum.
+void load_step(
+    TrainedModel& trained, const std::filesystem::path& run, std::int64_t step,
+    const std::function<void(const std::string&)>& warn = [](const std::string&) {});
 
 /// Parameters and buffers by name, and back. A name or shape that does not match is an Error.
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& model);

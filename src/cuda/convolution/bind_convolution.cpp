@@ -8,11 +8,22 @@
 
 #include <ATen/Context.h>
 #include <torch/library.h>
+#include <torch/version.h>
 
 namespace covnoise::cuda {
 namespace {
 
 using portable::Geometry;
+
+/// Whether float32 convolutions may round their factors to tf32. Once a user has set fp32_precision, PyTorch answers
+/// for a named operation only.
+bool convolutions_round() {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 9)
+  return at::globalContext().allowTF32CuDNN(at::Float32Op::CONV);
+#else
+  return at::globalContext().allowTF32CuDNN();
+#endif
+}
 
 bool all_are(at::IntArrayRef values, std::int64_t value) {
   return std::all_of(values.begin(), values.end(), [&](std::int64_t v) { return v == value; });
@@ -45,7 +56,7 @@ struct Narrow {
 Narrow narrow_of(const at::Tensor& x, const at::Tensor& weight, const Geometry& g, bool input_gradient) {
   Narrow narrow;
   if (!has_hopper_kernels(x)) return narrow;
-  const bool rounded = x.scalar_type() == at::kFloat && at::globalContext().allowTF32CuDNN();
+  const bool rounded = x.scalar_type() == at::kFloat && convolutions_round();
   const bool shape = (rounded || x.scalar_type() == at::kBFloat16) && weight.size(2) == 3 && weight.size(3) == 3 &&
                      g.groups == 1 && all_are(g.padding, 1) && all_are(g.dilation, 1) &&
                      g.stride.front() == g.stride.back();
@@ -106,7 +117,7 @@ WeightGradient weight_gradient_call(const at::Tensor& x, const at::Tensor& dz, c
   WeightGradient call;
   call.shape = shape;
   call.scalar = scalar_of(x);
-  call.precise = !at::globalContext().allowTF32CuDNN();
+  call.precise = !convolutions_round();
   call.squares_of = squares_of;
   call.examples_per_group = static_cast<int>(examples_per_group);
   call.x = x.data_ptr(), call.dz = dz.data_ptr();
@@ -145,8 +156,8 @@ std::tuple<at::Tensor, at::Tensor> gradients(const at::Tensor& dz_any, const at:
   const c10::cuda::CUDAGuard guard(x_any.device());
   const auto dz = channels_last(dz_any), x = channels_last(x_any);
   const Geometry geometry{stride, padding, dilation, groups};
-  return {input ? input_gradient(dz, x, weight, geometry) : at::Tensor(),
-          kernel ? weight_gradient_of(dz, x, weight, geometry) : at::Tensor()};
+  return {input ? input_gradient(dz, x, weight, geometry) : nothing_like(x),
+          kernel ? weight_gradient_of(dz, x, weight, geometry) : nothing_like(weight)};
 }
 
 at::Tensor convolution_squares(const at::Tensor& x_any, const at::Tensor& dz_any, at::Tensor& squares,

@@ -63,7 +63,7 @@ std::vector<std::string> rows_without_recipe(const Item& item, const Options& op
 
 /// Refuses to replace results of the other size (quick or full).
 void refuse_other_size(const fs::path& path, bool quick) {
-  require(kept_json(path).value("quick", quick) == quick,
+  require(kept_json(path).value("quick", Json(quick)) == quick,
           fmt::format("{} holds results {} --quick; choose another --out", path.parent_path().string(),
                       quick ? "without" : "with"));
 }

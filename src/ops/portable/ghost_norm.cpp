@@ -1,4 +1,6 @@
 #include "covnoise/ops/internal/group_squares.h"
+#include "covnoise/ops/internal/optional_tensor.h"
+#include "ops/normalisation/norm_statistics.h"
 #include "ops/portable/portable.h"
 
 #include <ATen/ATen.h>
@@ -31,6 +33,15 @@ void update_running(at::Tensor running, const at::Tensor& values, double momentu
   running.mul_(std::pow(1 - momentum, static_cast<double>(ghosts))).add_((values * weights).sum(0));
 }
 
+/// What the ReLU passed: the output, or without a residual what follows from the input.
+at::Tensor output_of(const NormBackward& c, const at::Tensor& x, std::int64_t rows) {
+  if (c.y.defined()) return channels_last(c.y);
+  auto y = empty_like_rows(x);
+  auto out = rows_of(y, rows);
+  at::addcmul_out(out, c.statistics[4].unsqueeze(1), rows_of(x, rows), c.statistics[3].unsqueeze(1));
+  return y;
+}
+
 }  // namespace
 
 std::tuple<at::Tensor, at::Tensor> ghost_norm(const NormForward& c) {
@@ -52,14 +63,14 @@ std::tuple<at::Tensor, at::Tensor> ghost_norm(const NormForward& c) {
   at::addcmul_out(out, (c.bias - mean * scale).unsqueeze(1), in, scale.unsqueeze(1));
   if (c.residual.defined()) y.add_(c.residual);
   if (c.relu) y.relu_();
-  return {y, at::stack({mean, rstd})};
+  return {y, norm_statistics(mean, rstd, c.eps, c.weight, c.bias)};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> ghost_norm_backward(const NormBackward& c) {
   const auto x = channels_last(c.x), dy = channels_last(c.dy);
   const std::int64_t positions = x.size(2) * x.size(3), rows = c.ghost_batch * positions, channels = x.size(1);
   const auto type = c.weight.scalar_type();
-  const auto d = c.relu ? at::threshold_backward(dy, channels_last(c.y), 0) : dy;
+  const auto d = c.relu ? at::threshold_backward(dy, output_of(c, x, rows), 0) : dy;
   const auto mean = c.statistics[0], rstd = c.statistics[1], origin = rounded(mean, x);
   const auto in = rows_of(x, rows), gradient = rows_of(d, rows);
   // By example [M, C]: sums of d and of d (x - origin), then of d xhat.
@@ -80,7 +91,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> ghost_norm_backward(c
   const auto flat = [&](const at::Tensor& sums) { return sums.view({-1, channels}); };
   if (c.weight_squares.defined()) c.weight_squares.add_(group_squares(flat(dweight), c.examples_per_group));
   if (c.bias_squares.defined()) c.bias_squares.add_(group_squares(flat(dbias), c.examples_per_group));
-  return {dx, c.residual ? (c.relu ? d : d.clone()) : at::Tensor(), flat(dweight).sum(0), flat(dbias).sum(0)};
+  return {dx, c.residual ? (c.relu ? d : d.clone()) : nothing_like(dx), flat(dweight).sum(0), flat(dbias).sum(0)};
 }
 
 }  // namespace covnoise::portable

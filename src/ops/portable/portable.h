@@ -36,19 +36,19 @@ struct NormForward {
   double momentum = 0, eps = 0;
   bool relu = false;
 };
-/// y, and mean and 1 / sqrt(variance + eps) as [2, G, C].
+/// y and the statistics [5, G, C].
 std::tuple<at::Tensor, at::Tensor> ghost_norm(const NormForward& call);
 
 /// What ghost_batch_norm_backward takes.
 struct NormBackward {
-  at::Tensor dy, x, y;  ///< y is needed with a ReLU
+  at::Tensor dy, x, y;  ///< y is needed with a ReLU and a residual
   at::Tensor weight, statistics;
   std::int64_t ghost_batch = 0;
   bool relu = false, residual = false;
   at::Tensor weight_squares, bias_squares;  ///< added to, if defined
   std::int64_t examples_per_group = 1;
 };
-/// dx, dresidual (undefined without a residual), dweight, dbias.
+/// dx, dresidual (empty without a residual), dweight, dbias.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> ghost_norm_backward(const NormBackward& call);
 
 /// As load_images (ops/load_images.h), with indices on the device of the images.

@@ -9,6 +9,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/did_you_mean.h"
+#include "covnoise/core/internal/toml_text.h"
 #include "covnoise/train/regimes.h"
 #include "train/config/config_fields.h"
 
@@ -223,6 +224,7 @@ struct Recipe::Document {
 
 Recipe::Recipe(std::string_view text, std::string name) : document_(std::make_unique<Document>()) {
   document_->name = std::move(name);
+  if (const auto problem = toml_problem(text); !problem.empty()) throw Error(document_->name + ":" + problem);
   try {
     document_->table = toml::parse(text, document_->name);
   } catch (const toml::parse_error& error) {
@@ -271,8 +273,10 @@ void apply_override(Config& config, const std::string& setting) {
   const bool wants_text = std::holds_alternative<std::string*>(member) || std::holds_alternative<Labels*>(member) ||
                           std::holds_alternative<Placement*>(member);
   if (!wants_text || quoted) {
+    const std::string document = "value = " + text;
+    if (const auto problem = toml_problem(document); !problem.empty()) throw Error(where + ": bad TOML: " + problem);
     try {
-      const auto table = toml::parse("value = " + text);
+      const auto table = toml::parse(document);
       if (table.size() != 1) throw Error(where + ": must be one value");
       return assign(config, *field, *table.get("value"), where);
     } catch (const toml::parse_error&) {

@@ -74,11 +74,11 @@ void refuse_other_configuration(const RunFolder& folder, const Config& here) {
 }
 
 void record_configuration(const RunFolder& folder, const Config& config) {
-  if (!std::filesystem::exists(folder.config())) return write_file_synced(folder.config(), to_toml(config));
+  if (!std::filesystem::exists(folder.config())) return write_file_synced(folder.config(), to_checked_toml(config));
   Config there = read_config(folder.config());
   if (there.train.epochs == config.train.epochs) return;
   there.train.epochs = config.train.epochs;
-  write_file_synced(folder.config(), to_toml(there));
+  write_file_synced(folder.config(), to_checked_toml(there));
 }
 
 RunLock::RunLock(const RunFolder& folder) {

@@ -4,8 +4,10 @@
 
 namespace covnoise {
 
-Evaluation evaluate(Model& model, const Loader& loader, Communicator* ranks) {
-  const auto loss = [&model](const GradientPass::Examples& examples) {
+Evaluation evaluate(Model& model, const Loader& loader, Communicator* ranks,
+                    const std::function<void()>& before_slice) {
+  const auto loss = [&](const GradientPass::Examples& examples) {
+    before_slice();
     return cross_entropy(model.forward(examples[0]), examples[1]);
   };
   return evaluate_task(model, loss, LoaderSource(loader), ranks);

@@ -23,7 +23,7 @@ at::Tensor Sgd::step(double lr, const StepNoise& noise, Placement placement) {
     gradient.addcmul_(parameters_.values(), decayed_, options_.weight_decay);
     if (factor.defined() && added.defined()) added.values = added.values * factor;
     update.weight_decay = 0;
-    update.clip = {};
+    update.clip = at::Tensor();
   }
   sgd_update(parameters_.values(), gradient, momentum_, added, update);
   return factor;

@@ -2,8 +2,11 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/data/internal/digest.h"
 #include "covnoise/nn/batch_norm.h"
 #include "covnoise/train/internal/software.h"
+#include "train/files/provenance.h"
+#include "train/files/snapshot.h"
 #include "train/loop/initial_model.h"
 #include "train/loop/training_run.h"
 #include "train/ranks/rank_consistency.h"
@@ -42,6 +45,8 @@ Outcome run_to_the_end(TrainingRun& run, const RunFiles& files, Communicator* ra
   } catch (const Diverged&) {
     if (ranks) ranks->leave();
     throw;
+  } catch (const StoppedNow&) {
+    return Outcome::kStoppedNow;
   }
 }
 
@@ -70,8 +75,9 @@ void refuse_foreign_buffers(torch::nn::Module& module) {
   }
 }
 
-Outcome train_in_folder(const TrainOptions& options, const std::function<RunTask(at::Device)>& make,
-                        std::shared_ptr<torch::nn::Module>& trained) {
+/// `tensors` are the run's data, of which it records a digest.
+Outcome train_in_folder(const TrainOptions& options, const std::vector<at::Tensor>& tensors,
+                        const std::function<RunTask(at::Device)>& make, std::shared_ptr<torch::nn::Module>& trained) {
   const RunFolder folder{options.out};
   auto* ranks = options.communicator;
   const bool writes = !ranks || ranks->rank() == 0;
@@ -86,6 +92,9 @@ Outcome train_in_folder(const TrainOptions& options, const std::function<RunTask
   }
   CheckpointStore store(folder.checkpoints());
   const auto latest = writes ? store.load_latest(options.say) : std::nullopt;
+  const std::string data = writes ? data_digest(tensors) : "";
+  if (latest) refuse_other_provenance(*latest, folder, data, options.say);
+  if (writes && !latest) refuse_lost_checkpoints(folder);
   const auto checkpoint = ranks    ? share_checkpoint(*ranks, latest)
                           : latest ? std::optional(checkpoint_of_rank(*latest, 0, 1))
                                    : std::nullopt;
@@ -100,7 +109,7 @@ Outcome train_in_folder(const TrainOptions& options, const std::function<RunTask
   record_configuration(folder, options.config);
   record_software(folder, options.config.run.device, latest ? std::optional(latest->step) : std::nullopt);
   MetricsWriter metrics(folder.root, latest ? std::optional(latest->step) : std::nullopt);
-  return run_to_the_end(run, {&store, &metrics}, ranks);
+  return run_to_the_end(run, {&store, &metrics, {settings_of(options.config), data}}, ranks);
 }
 
 }  // namespace
@@ -112,7 +121,8 @@ Outcome train(const TrainOptions& options) {
   if (options.communicator) refuse_other_data(*options.communicator, source);
   std::shared_ptr<torch::nn::Module> trained;
   return train_in_folder(
-      options, [&](at::Device device) { return make_run_task(options.config, source, device); }, trained);
+      options, {source.train.images, source.train.labels, source.test.images, source.test.labels},
+      [&](at::Device device) { return make_run_task(options.config, source, device); }, trained);
 }
 
 Trainer::Trainer(TrainOptions options, Task task) : options_(std::move(options)), task_(std::move(task)) {
@@ -125,13 +135,11 @@ Trainer::Trainer(TrainOptions options, Task task) : options_(std::move(options))
 Outcome Trainer::run() {
   const auto structure = task_.structure ? task_.structure() : make_structure(options_.config.noise);
   check_before_loading(options_, *structure);
-  if (options_.communicator) {
-    auto examples = task_.train;
-    examples.insert(examples.end(), task_.test.begin(), task_.test.end());
-    refuse_other_data(*options_.communicator, options_.config.data.name, examples);
-  }
+  auto examples = task_.train;
+  examples.insert(examples.end(), task_.test.begin(), task_.test.end());
+  if (options_.communicator) refuse_other_data(*options_.communicator, options_.config.data.name, examples);
   return train_in_folder(
-      options_, [&](at::Device device) { return make_run_task(options_.config, task_, device); }, module_);
+      options_, examples, [&](at::Device device) { return make_run_task(options_.config, task_, device); }, module_);
 }
 
 torch::nn::Module& Trainer::module() const {
@@ -169,7 +177,8 @@ void load_model_tensors(torch::nn::Module& model, const std::vector<NamedTensor>
 }
 
 TrainedModel load_trained(const std::filesystem::path& run, Which which, const DataSetByName& data,
-                          const std::function<void(const std::string&)>& warn, const std::string& device) {
+                          const std::function<void(const std::string&)>& warn, const std::string& device,
+                          IfDamaged damaged) {
   const RunFolder folder{run};
   if (!std::filesystem::exists(folder.config())) {
     throw Error(fmt::format("{} is not a run: it has no config.toml", run.string()));
@@ -178,9 +187,12 @@ TrainedModel load_trained(const std::filesystem::path& run, Which which, const D
   result.config = read_config(folder.config());
   result.config.run.device = device;
   const CheckpointStore store(folder.checkpoints());
-  const auto loaded = which == Which::kBest ? store.load_best(warn) : store.load_latest(warn);
-  if (!loaded) throw Error(fmt::format("{} has no checkpoint yet", run.string()));
+  const auto loaded = which == Which::kBest ? store.load_best(warn, damaged) : store.load_latest(warn, damaged);
+  if (!loaded) throw Error(fmt::format("{} has no checkpoint", run.string()));
+  refuse_other_config(*loaded, folder);
   result.source = data(result.config.data.name);
+  if (is_of_other_data(*loaded, data_digest(result.source)))
+    warn(fmt::format("{} was trained on other images or labels than the data set has here", run.string()));
   result.model = model_for(result.config, result.source);
   load_model_tensors(*result.model, loaded->checkpoint.model);
   result.model->to(training_device(result.config));
@@ -190,8 +202,9 @@ TrainedModel load_trained(const std::filesystem::path& run, Which which, const D
 }
 
 TrainedModel load_for_analysis(const std::filesystem::path& run, const DataSetByName& data,
-                               const std::function<void(const std::string&)>& warn, const std::string& device) {
-  auto trained = load_trained(run, Which::kLast, data, warn, device);
+                               const std::function<void(const std::string&)>& warn, const std::string& device,
+                               IfDamaged damaged) {
+  auto trained = load_trained(run, Which::kLast, data, warn, device, damaged);
   if (trained.config.train.precision != "fp64") trained.config.train.precision = "fp32";
   return trained;
 }
@@ -210,11 +223,12 @@ std::vector<std::int64_t> kept_steps(const std::filesystem::path& run) {
   return {steps.begin(), steps.end()};
 }
 
-void load_step(TrainedModel& trained, const std::filesystem::path& run, std::int64_t step) {
+void load_step(TrainedModel& trained, const std::filesystem::path& run, std::int64_t step,
+               const std::function<void(const std::string&)>& warn) {
   const RunFolder folder{run};
   trained.step = step;
   if (std::filesystem::exists(folder.snapshot(step))) {
-    load_model_tensors(*trained.model, read_safetensors(folder.snapshot(step)).tensors);
+    load_model_tensors(*trained.model, read_snapshot(folder.snapshot(step), warn));
     return;
   }
   for (const auto& entry : CheckpointStore(folder.checkpoints()).list()) {

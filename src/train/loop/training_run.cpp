@@ -2,8 +2,10 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
+#include "train/files/snapshot.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -54,26 +56,43 @@ TrainingRun::TrainingRun(const TrainOptions& options, const std::function<RunTas
       step_(options.config, *task_.module, task_.loss, std::move(task_.structure), parameters_, schedule_,
             options.communicator, options.buckets) {
   task_.module->train();
+  step_.set_before_micro_batch([this] { check_stop_now(); });
+}
+
+void TrainingRun::check_stop_now() const {
+  if (options_.stop_now()) throw StoppedNow();
+}
+
+void TrainingRun::restore_optimizer(const LoadedCheckpoint& latest) {
+  const auto& stored = latest.checkpoint.optimizer;
+  const auto damaged = [&](const std::string& what) {
+    return fmt::format("checkpoint {} is damaged: optimizer.safetensors {}; remove it, and the previous one is used",
+                       latest.path.string(), what);
+  };
+  const auto restore = [&](const std::string& name, const at::Tensor& slot) {
+    const auto found = std::find_if(stored.begin(), stored.end(), [&](const auto& item) { return item.first == name; });
+    require(found != stored.end(), damaged("has no " + name));
+    require(found->second.sizes() == slot.sizes(),
+            damaged(fmt::format("has {} of shape [{}], not [{}]", name, fmt::join(found->second.sizes(), ", "),
+                                fmt::join(slot.sizes(), ", "))));
+    slot.copy_(found->second);
+  };
+  for (const auto& [kind, buffer] : step_.optimizer().buffers()) {
+    for (const auto& entry : parameters_.entries()) restore(kind + "." + entry.name, parameters_.view(buffer, entry));
+  }
 }
 
 void TrainingRun::restore(const RankCheckpoint& latest) {
   const auto& checkpoint = latest.common.checkpoint;
   load_model_tensors(*task_.module, checkpoint.model);
-  for (const auto& [kind, buffer] : step_.optimizer().buffers()) {
-    for (const auto& [name, tensor] : checkpoint.optimizer) {
-      for (const auto& entry : parameters_.entries()) {
-        if (name == kind + "." + entry.name) parameters_.view(buffer, entry).copy_(tensor);
-      }
-    }
-  }
+  restore_optimizer(latest.common);
   // Statistics of other shards of the batch are useless: the next step measures new ones.
   if (latest.same_ranks || !step_.injection().drawn_by_shards())
     step_.injection().load_state(checkpoint.optimizer, parameters_);
   if (auto* all_reduce = step_.all_reduce()) all_reduce->load_state(latest.own);
   progress_ = Progress::from_json(checkpoint.state);
   step_.optimizer().set_steps_done(progress_.step);
-  for (const auto& record : read_metrics(options_.out)) {
-    if (record.value("step", std::int64_t{0}) > progress_.step) continue;
+  for (const auto& record : read_metrics(options_.out, progress_.step)) {
     seconds_before_ = record.value("seconds", seconds_before_);
     warned_ = warned_ || record.value("kind", "") == "warning";
   }
@@ -102,7 +121,7 @@ Outcome TrainingRun::run(const RunFiles& files) {
     if (!finished() && stop_requested()) {
       bar.clear();
       if (files.metrics) files.metrics->flush_synced();
-      save(files.store, /*scheduled=*/false);
+      save(files, /*scheduled=*/false);
       return Outcome::kInterrupted;
     }
   }
@@ -176,7 +195,7 @@ void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
   if (const auto scale = progress_.noise_scale(); scale && result.fisher_trace) record["noise_scale"] = *scale;
   if (config_.train.optimizer == "sgd") {  // of which temperatures are defined
     record["temperature"] = rate / static_cast<double>(context.batch);
-    record["noise_temperature"] = result.clip_factor * step_.injection().noise_temperature(context);
+    record["noise_temperature"] = result.clip_factor * step_.injection().noise_temperature(context, result.noise_scale);
   }
   record["images_per_s"] = images_per_second();
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
@@ -209,7 +228,11 @@ nlohmann::ordered_json TrainingRun::evaluation(std::int64_t epoch, double& judge
 }
 
 Evaluation TrainingRun::evaluate_on(const ExampleSource& source) {
-  return evaluate_task(*task_.module, task_.loss, source, options_.communicator);
+  const auto loss = [this](const GradientPass::Examples& examples) {
+    check_stop_now();
+    return task_.loss(examples);
+  };
+  return evaluate_task(*task_.module, loss, source, options_.communicator);
 }
 
 void TrainingRun::add_accuracy(nlohmann::ordered_json& record, const char* key, double accuracy) const {
@@ -244,7 +267,7 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
     progress_.best_accuracy = judged;
     progress_.best_step = progress_.step;
   }
-  save(files.store, /*scheduled=*/true);
+  save(files, /*scheduled=*/true);
 }
 
 void TrainingRun::check_health(std::int64_t epoch, double train_loss, MetricsWriter* metrics) {
@@ -261,7 +284,7 @@ void TrainingRun::check_health(std::int64_t epoch, double train_loss, MetricsWri
   metrics->flush_synced();
 }
 
-void TrainingRun::save(CheckpointStore* store, bool scheduled) {
+void TrainingRun::save(const RunFiles& files, bool scheduled) {
   Checkpoint checkpoint;
   checkpoint.state = progress_.to_json();
   std::vector<NamedTensor> of_ranks;
@@ -270,7 +293,8 @@ void TrainingRun::save(CheckpointStore* store, bool scheduled) {
     checkpoint.state["ranks"] = all_reduce->communicator().size();
   }
   const auto whole = whole_statistics();
-  if (!store) return;
+  if (!files.store) return;
+  add_provenance(checkpoint.state, files.provenance, files.metrics->records());
   checkpoint.model = model_tensors(*task_.module);
   for (const auto& [kind, buffer] : step_.optimizer().buffers()) {
     for (const auto& entry : parameters_.entries())
@@ -280,7 +304,7 @@ void TrainingRun::save(CheckpointStore* store, bool scheduled) {
     for (auto& item : step_.injection().state()) checkpoint.optimizer.push_back(std::move(item));
   }
   checkpoint.optimizer.insert(checkpoint.optimizer.end(), of_ranks.begin(), of_ranks.end());
-  store->save(checkpoint, progress_.step, scheduled, progress_.best_step);
+  files.store->save(checkpoint, progress_.step, scheduled, progress_.best_step);
 }
 
 void TrainingRun::save_snapshot() {
@@ -290,7 +314,7 @@ void TrainingRun::save_snapshot() {
   if (options_.communicator && options_.communicator->rank() != 0) return;
   const RunFolder folder{options_.out};
   create_folders(folder.snapshots());
-  write_safetensors(folder.snapshot(progress_.step), {model_tensors(*task_.module), {}});
+  write_snapshot(folder.snapshot(progress_.step), model_tensors(*task_.module));
 }
 
 std::string TrainingRun::summary() const {

@@ -5,6 +5,7 @@
 #include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/internal/run_folder.h"
 #include "covnoise/train/trainer.h"
+#include "train/files/provenance.h"
 #include "train/loop/run_progress.h"
 #include "train/loop/run_task.h"
 #include "train/loop/training_step.h"
@@ -18,7 +19,11 @@ namespace covnoise {
 struct RunFiles {
   CheckpointStore* store = nullptr;
   MetricsWriter* metrics = nullptr;
+  Provenance provenance;
 };
+
+/// Thrown where TrainOptions::stop_now ends a step or an evaluation.
+struct StoppedNow {};
 
 /// The training loop of one run's folder.
 class TrainingRun {
@@ -44,13 +49,15 @@ class TrainingRun {
   void log_step(const StepResult& result, MetricsWriter& metrics);
   /// Says once, in the output and the metrics, that the loss of an epoch after the warm-up is above that of guessing.
   void check_health(std::int64_t epoch, double train_loss, MetricsWriter* metrics);
-  void save(CheckpointStore* store, bool scheduled);
+  void restore_optimizer(const LoadedCheckpoint& latest);
+  void save(const RunFiles& files, bool scheduled);
   void save_snapshot();
   /// For evaluation and saving: the running statistics of all ranks.
   std::unique_ptr<RunningStatistics::Whole> whole_statistics();
   double images_per_second() const;
   Evaluation evaluate_on(const ExampleSource& source);
   void add_accuracy(nlohmann::ordered_json& record, const char* key, double accuracy) const;  ///< if there is one
+  void check_stop_now() const;
 
   const TrainOptions& options_;
   const Config& config_;

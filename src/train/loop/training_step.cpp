@@ -28,12 +28,13 @@ namespace {
   diverged(std::string(what) + "some parameter", context);
 }
 
-/// Double [3]; undefined values are those of a step without noise or clipping.
-at::Tensor details_of(const at::Tensor& noise_norm, const at::Tensor& clip, const at::Tensor& weight_norm) {
+/// Double [4]; undefined values are those of a step without noise or clipping.
+at::Tensor details_of(const at::Tensor& noise_norm, const at::Tensor& clip, const at::Tensor& weight_norm,
+                      const at::Tensor& clipped_scale, double scale) {
   const auto number = [&](const at::Tensor& value, double otherwise) {
     return value.defined() ? value.to(at::kDouble) : at::full({}, otherwise, weight_norm.options().dtype(at::kDouble));
   };
-  return at::stack({number(noise_norm, 0), number(clip, 1), number(weight_norm, 0)});
+  return at::stack({number(noise_norm, 0), number(clip, 1), number(weight_norm, 0), number(clipped_scale, scale)});
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& train, FlatParameters& parameters) {
@@ -79,6 +80,7 @@ StepContext TrainingStep::context(std::int64_t step) const {
   context.batch = schedule_.batch(schedule_.epoch_of(step));
   context.lr = schedule_.lr(step);
   context.momentum = config_.train.momentum;
+  context.clip_norm = config_.train.clip_norm;
   context.match_factor = schedule_.factor(step);
   return context;
 }
@@ -92,11 +94,16 @@ void TrainingStep::launch(std::int64_t step, const ExampleSource& source, const 
   launched.centred = statistics.centred;
   launched.metrics = metrics.clone();
   at::Tensor noise_norm;
-  const StepNoise noise = all_reduce_ ? all_reduce_->combine(statistics, launched.metrics, noise_norm)
-                                      : injection_.draw(statistics, launched.context);
+  StepNoise noise = all_reduce_ ? all_reduce_->combine(statistics, launched.metrics, noise_norm)
+                                : injection_.draw(statistics, launched.context);
+  const auto scale = injection_.clipped_scale(noise, parameters_.gradient(), launched.context);
+  if (scale.defined()) noise = {noise.tensor() * scale, {}, 1, {}};
   if (noise.defined() && details) noise_norm = noise.tensor().norm();
   const auto clip = optimizer_->step(launched.context.lr, noise, injection_.placement());
-  if (details) launched.details = details_of(noise_norm, clip, parameters_.values().norm());
+  if (details) {
+    launched.details =
+        details_of(noise_norm, clip, parameters_.values().norm(), scale, injection_.scale(launched.context));
+  }
   launched_.push_back(std::move(launched));
 }
 
@@ -109,6 +116,7 @@ const GradientPass::Result& TrainingStep::run_pass(const ExampleSource& source, 
   GradientPass::Batch batch;
   batch.size = shard.count;
   batch.load = [&](std::int64_t first, std::int64_t count) {
+    before_micro_batch_();
     return source.load(indices.narrow(0, shard.first + first, count), epoch);
   };
   if (all_reduce_)
@@ -133,6 +141,7 @@ StepResult TrainingStep::result_of(const Launched& launched, const StepMetrics& 
     const auto details = launched.details.cpu();
     const auto* values = details.data_ptr<double>();
     result.noise_norm = values[0], result.clip_factor = values[1], result.weight_norm = values[2];
+    result.noise_scale = values[3];
   }
   if (!std::isfinite(result.loss)) diverged("the loss", result.context);
   if (!std::isfinite(result.grad_norm))

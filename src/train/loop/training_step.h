@@ -19,9 +19,10 @@ struct StepResult {
   double loss = 0;  ///< mean over the batch, before the step
   std::int64_t correct = 0;
   double grad_norm = 0;
-  double noise_norm = 0;                   ///< before clipping; only in a step with details, as the next two
+  double noise_norm = 0;                   ///< before clipping; only in a step with details, as the next three
   double clip_factor = 1;                  ///< of gradient and noise; 1 where nothing was clipped
   double weight_norm = 0;                  ///< of all parameters, after the step
+  double noise_scale = 0;                  ///< s
   std::optional<double> fisher_trace;      ///< if the step collected squares
   std::optional<double> covariance_trace;  ///< Tr S of per-example gradients, likewise
   bool stop = false;                       ///< whether any rank wants to stop
@@ -47,6 +48,9 @@ class TrainingStep {
   /// finite is an Error that names the step and the parameter.
   std::vector<StepResult> collect();
 
+  /// Called on this thread before each micro-batch is loaded (on a GPU: before each batch); may throw.
+  void set_before_micro_batch(std::function<void()> call) { before_micro_batch_ = std::move(call); }
+
   Optimizer& optimizer() { return *optimizer_; }
   Injection& injection() { return injection_; }
   GradientAllReduce* all_reduce() { return all_reduce_.get(); }  ///< null in a single process
@@ -56,7 +60,7 @@ class TrainingStep {
     StepContext context;
     bool squares = false, centred = false;
     at::Tensor metrics;  // of StepMetrics
-    at::Tensor details;  // if requested: noise norm, clipping factor, weight norm
+    at::Tensor details;  // if requested: noise norm, clipping factor, weight norm, s
   };
   StepContext context(std::int64_t step) const;
   const GradientPass::Result& run_pass(const ExampleSource& source, const at::Tensor& indices, const StepContext& at);
@@ -70,6 +74,7 @@ class TrainingStep {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<GradientAllReduce> all_reduce_;
   std::vector<Launched> launched_;
+  std::function<void()> before_micro_batch_ = [] {};
 };
 
 }  // namespace covnoise

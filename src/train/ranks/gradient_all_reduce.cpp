@@ -21,6 +21,16 @@ bool final_by_layers(const Needs& needs) {
   return needs.extra == ExtraBackward::kNone && needs.labels == Labels::kData && needs.squares != Squares::kMicro;
 }
 
+/// Whether the update needs the sum of the ranks' noise apart from that of their gradients: where clipping would
+/// otherwise get differenced noise, where the norms of both decide the matched scale, or where the update is not
+/// linear.
+bool noise_apart(const Config& config, const Injection& injection) {
+  const bool differenced = injection.placement() == Placement::kUpdate && config.train.momentum > 0;
+  const bool clipped = config.train.clip_norm > 0 && (differenced || config.noise.scale.match);
+  const bool not_linear = injection.placement() == Placement::kUpdate && config.train.optimizer != "sgd";
+  return injection.drawn_by_shards() && (clipped || not_linear);
+}
+
 /// The statistics of a slice of the parameters, from complete ones.
 GradientStatistics slice_of(const GradientStatistics& whole, const FlatParameters& slice) {
   GradientStatistics result = whole;
@@ -48,8 +58,7 @@ GradientAllReduce::GradientAllReduce(Communicator& communicator, const Config& c
       injection_(injection),
       sharding_(config, injection.structure_needs(), normalises_by_batch(model)),
       running_(model, communicator),
-      separate_(injection.placement() == Placement::kUpdate && injection.drawn_by_shards() &&
-                ((config.train.clip_norm > 0 && config.train.momentum > 0) || config.train.optimizer != "sgd")) {
+      separate_(noise_apart(config, injection)) {
   require(
       injection.drawn_by_shards() || !injection.structure_needs().kronecker,
       "a noise structure that needs the Kronecker factors of the whole batch (adds_up_over_shards() is false) cannot "

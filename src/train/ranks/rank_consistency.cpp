@@ -1,7 +1,7 @@
 #include "train/ranks/rank_consistency.h"
 
 #include "build_info.h"
-#include "covnoise/core/internal/digest.h"
+#include "covnoise/data/internal/digest.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,10 +19,6 @@ nlohmann::json program_of_this_rank(const Config& config, const std::string& ver
           {"device", config.run.device.substr(0, config.run.device.find(':'))},
           {"evaluations", fmt::format("{}, {}", config.train.eval_train, config.train.eval_every)},
           {"config", to_toml(config)}};
-}
-
-std::string_view bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const char*>(tensor.data_ptr()), tensor.nbytes()};
 }
 
 /// What all ranks refuse alike they say alike: none may take the others' end for a loss.
@@ -66,11 +62,7 @@ void refuse_other_data(Communicator& communicator, const DataSource& source) {
 }
 
 void refuse_other_data(Communicator& communicator, const std::string& name, const std::vector<at::Tensor>& tensors) {
-  std::string checksums;
-  for (const auto& tensor : tensors) {
-    if (tensor.defined()) checksums += sha256_hex(bytes_of(tensor.contiguous().cpu()));
-  }
-  const auto all = communicator.all_gather(checksums);
+  const auto all = communicator.all_gather(data_digest(tensors));
   for (int rank = 1; rank < communicator.size(); ++rank) {
     if (all[static_cast<std::size_t>(rank)] == all[0]) continue;
     refuse_together(communicator, fmt::format("rank {} ({}) has other data of the name {}: its bytes are not rank 0's",

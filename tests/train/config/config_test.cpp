@@ -126,6 +126,19 @@ TEST_F(RecipeTest, RefusesWithFileLineAndColumn) {
   EXPECT_THAT(error("seed = -1"), HasSubstr("seed must be a whole number from 0"));
 }
 
+TEST_F(RecipeTest, RefusesWhatTomlForbidsBeforeItIsParsed) {
+  EXPECT_THAT([&] { load_recipe("[\x18", "r.toml", {}); },
+              ThrowsMessage<Error>(HasSubstr("r.toml:1:2: a control character")));
+  EXPECT_THAT([&] { load_recipe("tra\xc3\xa4n = 1", "r.toml", {}); },
+              ThrowsMessage<Error>(HasSubstr("r.toml:1:4: a character that must be in quotes")));
+  EXPECT_THAT([&] { load_config({}, {"train.lr=0.1\xc3\xa4"}); },
+              ThrowsMessage<Error>(HasSubstr("setting train.lr=0.1\xc3\xa4: bad TOML")));
+  std::string key = "a";
+  for (int i = 0; i < 100'000; ++i) key += ".a";
+  EXPECT_THAT([&] { load_recipe(key + " = 1", "r.toml", {}); },
+              ThrowsMessage<Error>(HasSubstr("r.toml:1:66: a key of too many parts")));
+}
+
 TEST_F(RecipeTest, RefusesBadRegimes) {
   EXPECT_THAT(error("regime = 'lbb'"),
               HasSubstr("r.toml:1:10: unknown regime lbb (did you mean lb?); known: sb, lb, "));

@@ -1,5 +1,6 @@
 #include "covnoise/train/internal/metrics.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -135,6 +136,11 @@ Json epoch_record(std::int64_t step) {
   return {{"kind", "epoch"}, {"step", step}, {"epoch", step / 10}, {"test_accuracy", 0.5}, {"seconds", 2.0 * step}};
 }
 
+/// A line with its checksum as the last key.
+std::string checked(const std::string& object) {
+  return fmt::format("{},\"crc\":\"{:08x}\"}}\n", object.substr(0, object.size() - 1), crc32c(object));
+}
+
 class MetricsTest : public ::testing::Test {
  protected:
   void append(const std::string& text) { std::ofstream(run_.metrics(), std::ios::app) << text; }
@@ -170,10 +176,11 @@ TEST_F(MetricsTest, WritesOneObjectALineInOrder) {
   metrics.write({{"kind", "step"}, {"step", 3}, {"train_loss", std::nan("")}, {"lr", 0.1}});
   metrics.write(epoch_record(10));
   metrics.flush_synced();
-  EXPECT_EQ(jsonl(), R"({"kind":"step","step":3,"train_loss":null,"lr":0.1}
-{"kind":"epoch","step":10,"epoch":1,"test_accuracy":0.5,"seconds":20.0}
-)");
-  EXPECT_THAT(read_metrics(folder_.path()), SizeIs(2));
+  EXPECT_EQ(jsonl(), checked(R"({"kind":"step","step":3,"train_loss":null,"lr":0.1})") +
+                         checked(R"({"kind":"epoch","step":10,"epoch":1,"test_accuracy":0.5,"seconds":20.0})"));
+  EXPECT_THAT(read_metrics(folder_.path()),
+              ElementsAre(Json::parse(R"({"kind":"step","step":3,"train_loss":null,"lr":0.1})"), epoch_record(10)));
+  EXPECT_EQ(metrics.records(), 2);
 }
 
 TEST_F(MetricsTest, CsvHasFixedColumns) {
@@ -220,7 +227,8 @@ TEST_F(MetricsTest, ResumeCutsLaterAndTornLines) {
   MetricsWriter metrics(folder_.path(), 10);
   EXPECT_EQ(jsonl(), expected);
   metrics.write(step_record(15));
-  EXPECT_EQ(jsonl(), expected + step_record(15).dump() + "\n");
+  EXPECT_EQ(jsonl(), expected + checked(step_record(15).dump()));
+  EXPECT_EQ(metrics.records(), 4);
   EXPECT_EQ(EventReader(read_file(run_.events())).read().size(), 5U);
   const auto csv = read_file(run_.metrics_csv());
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
@@ -230,7 +238,7 @@ TEST_F(MetricsTest, ResumeCutsGarbageAfterTheCheckpoint) {
   { MetricsWriter(folder_.path(), {}).write(step_record(5)); }
   append(std::string(10, '\0') + "\n{\"kind\":\"step\",\"step\":15}\n");
   const MetricsWriter metrics(folder_.path(), 10);
-  EXPECT_EQ(jsonl(), step_record(5).dump() + "\n");
+  EXPECT_EQ(jsonl(), checked(step_record(5).dump()));
 }
 
 TEST_F(MetricsTest, DamageBeforeTheCheckpointIsAnError) {
@@ -240,11 +248,18 @@ TEST_F(MetricsTest, DamageBeforeTheCheckpointIsAnError) {
               ThrowsMessage<Error>(HasSubstr("metrics.jsonl:2: not a metrics record")));
 }
 
+TEST_F(MetricsTest, DamageAfterTheCheckpointMattersOnlyToReaders) {
+  { MetricsWriter(folder_.path(), {}).write(step_record(5)); }
+  append("garbage\n");
+  EXPECT_THAT(read_metrics(folder_.path(), 5), SizeIs(1));
+  EXPECT_THAT([&] { read_metrics(folder_.path()); }, ThrowsMessage<Error>(HasSubstr("metrics.jsonl:2: not a metrics")));
+}
+
 TEST_F(MetricsTest, NumbersSurviveAResumeUnchanged) {
   const std::string line = R"({"kind":"step","step":1,"train_loss":2.3025850929940455,"lr":1e-07,"batch":4096})";
   append(line + "\n");
   const MetricsWriter metrics(folder_.path(), 1);
-  EXPECT_EQ(jsonl(), line + "\n");
+  EXPECT_EQ(jsonl(), checked(line));
 }
 
 TEST_F(MetricsTest, ANewRunReplacesTheOldFiles) {

@@ -88,6 +88,22 @@ TEST(ClippedTraining, RecordsTheFactorAndTheTemperaturesItLeaves) {
   EXPECT_NEAR(first["noise_temperature"].get<double>(), factor * 0.01 * 0.1 * (1.0 / 16 - 1.0 / 64), 1e-12);
 }
 
+TEST(ClippedTraining, HasTheMatchedTemperature) {
+  const testing::TemporaryFolder folder;
+  for (const auto placement : {Placement::kUpdate, Placement::kGradient}) {
+    TrainOptions options = testing::small_run("lb-diag-match", "mlp");
+    options.config.noise.placement = placement;
+    options.config.noise.match_lr = 0.005;
+    options.config.train.clip_norm = 1;
+    options.out = folder / (placement == Placement::kUpdate ? "update" : "gradient");
+    train(options);
+    const auto first = read_metrics(options.out).front();
+    EXPECT_LT(first["clip_factor"].get<double>(), 0.9) << first;
+    const double sum = first["temperature"].get<double>() + first["noise_temperature"].get<double>();
+    EXPECT_NEAR(sum / (0.005 / 0.1 / 16), 1, 0.05);  // g and n are nearly orthogonal
+  }
+}
+
 TEST(ClippedTraining, HasNoFactorWithoutClipping) {
   const testing::TemporaryFolder folder;
   TrainOptions options = testing::small_run("lb-diag", "mlp");

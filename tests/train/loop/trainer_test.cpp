@@ -1,5 +1,7 @@
-// What train() refuses, and what it says.
+// What train() refuses, what it says, and how it stops.
 #include "covnoise/core/error.h"
+#include "covnoise/core/internal/file.h"
+#include "covnoise/train/internal/checkpoint.h"
 #include "covnoise/train/internal/metrics.h"
 #include "support/temporary_folder.h"
 #include "train/small_run.h"
@@ -85,6 +87,30 @@ TEST(Train, SaysThatALossIsAboveThatOfGuessing) {
   std::int64_t recorded = 0;
   for (const auto& record : read_metrics(options.out)) recorded += record["kind"] == "warning" ? 1 : 0;
   EXPECT_EQ(recorded, 1);
+}
+
+/// On the CPU: within the first step, in the evaluation of the first epoch, within the third step.
+TEST(Train, StopsWithinAStepAndLeavesTheLastCheckpoint) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("lb-diag", "mlp");
+  options.out = folder / "calm";
+  ASSERT_EQ(train(options), Outcome::kFinished);
+  for (const auto& [call, kept] : std::vector<std::pair<int, std::size_t>>{{2, 0}, {5, 0}, {7, 1}}) {
+    options.out = folder / std::to_string(call);
+    int calls = 0;
+    options.stop_now = [&, stop = call] { return ++calls == stop; };
+    EXPECT_EQ(train(options), Outcome::kStoppedNow);
+    EXPECT_EQ(calls, call);
+    const auto list = CheckpointStore(options.out / "checkpoints").list();
+    if (testing::device().is_cpu()) {
+      EXPECT_EQ(list.size(), kept) << call;
+    }
+    options.stop_now = [] { return false; };
+    EXPECT_EQ(train(options), Outcome::kFinished);
+    for (const char* file : {"model.safetensors", "optimizer.safetensors"})
+      EXPECT_EQ(read_file(options.out / "checkpoints/step-00000004" / file),
+                read_file(folder / "calm/checkpoints/step-00000004" / file));
+  }
 }
 
 }  // namespace

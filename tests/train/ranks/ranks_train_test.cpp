@@ -114,6 +114,10 @@ INSTANTIATE_TEST_SUITE_P(
         RanksCase{"clipped_in_gradient",
                   "mlp",
                   {"noise.structure=full-fisher", "train.clip_norm=0.5", "noise.placement=gradient", "train.epochs=3"}},
+        RanksCase{"clipped_match",
+                  "mlp",
+                  {"noise.structure=full-fisher", "train.clip_norm=0.5", "noise.placement=gradient",
+                   "noise.scale=match", "noise.match_lr=0.005", "train.epochs=3"}},
         RanksCase{
             "signs_in_gradient",
             "mlp",
