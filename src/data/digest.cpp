@@ -31,4 +31,12 @@ std::string data_digest(const DataSource& source) {
                     described(source.test.labels));
 }
 
+std::string data_digest(const std::vector<at::Tensor>& tensors) {
+  std::string all;
+  for (const auto& tensor : tensors) {
+    if (tensor.defined()) all += described(tensor);
+  }
+  return sha256_hex(all);
+}
+
 }  // namespace covnoise

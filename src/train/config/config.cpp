@@ -57,6 +57,10 @@ void check_micro(const Config& config, std::int64_t batch) {
 /// Fails where an Injection with these options cannot be made.
 void check_noise(const Config& config) {
   Injection{config.noise};
+  const bool sgd = config.train.optimizer == "sgd";
+  require(sgd || !config.train.nesterov, "train.nesterov is for train.optimizer = \"sgd\"");
+  require(sgd || !config.noise.scale.match,
+          "noise.scale = \"match\" compares temperatures of sgd; with another train.optimizer give a number");
   check_micro(config, config.train.batch);
   for (const auto& change : config.train.batch_schedule) check_micro(config, change.batch);
 }

@@ -4,6 +4,7 @@
 #include "covnoise/train/config.h"
 
 #include <string>
+#include <vector>
 
 namespace covnoise {
 
@@ -16,5 +17,7 @@ void refuse_other_training(Communicator& communicator, const Config& config,
 
 /// The same for the bytes of the data set.
 void refuse_other_data(Communicator& communicator, const DataSource& source);
+/// The same for tensors; undefined ones are left out.
+void refuse_other_data(Communicator& communicator, const std::string& name, const std::vector<at::Tensor>& tensors);
 
 }  // namespace covnoise
