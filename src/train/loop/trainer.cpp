@@ -123,7 +123,7 @@ Outcome train(const TrainOptions& options) {
                        *make_structure(options.config.noise, model_info(options.config.model).batch_statistics));
   const DataSource source = options.data(data_request(options.config));
   for (const auto& note : source.notes) options.say(note);
-  if (options.communicator) refuse_other_data(*options.communicator, source);
+  if (options.communicator) refuse_other_data(*options.communicator, source.name, data_digest(source));
   std::shared_ptr<torch::nn::Module> trained;
   return train_in_folder(
       options, [&] { return data_digest(source); },
@@ -142,7 +142,8 @@ Outcome Trainer::run() {
   check_before_loading(options_, *structure);
   auto examples = task_.train;
   examples.insert(examples.end(), task_.test.begin(), task_.test.end());
-  if (options_.communicator) refuse_other_data(*options_.communicator, options_.config.data.name, examples);
+  if (options_.communicator)
+    refuse_other_data(*options_.communicator, options_.config.data.name, data_digest(examples));
   return train_in_folder(
       options_, [&] { return data_digest(examples); },
       [&](at::Device device) { return make_run_task(options_.config, task_, device); }, module_);

@@ -16,8 +16,6 @@ void refuse_other_training(Communicator& communicator, const Config& config,
                            const std::string& version = program_version());
 
 /// The same for the bytes of the data set.
-void refuse_other_data(Communicator& communicator, const DataSource& source);
-/// The same for tensors; undefined ones are left out.
-void refuse_other_data(Communicator& communicator, const std::string& name, const std::vector<at::Tensor>& tensors);
+void refuse_other_data(Communicator& communicator, const std::string& name, const std::string& digest);
 
 }  // namespace covnoise
