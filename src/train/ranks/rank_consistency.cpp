@@ -1,7 +1,6 @@
 #include "train/ranks/rank_consistency.h"
 
 #include "build_info.h"
-#include "covnoise/data/internal/digest.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,5 +1,4 @@
 #pragma once
-#include "covnoise/data/dataset.h"
 #include "covnoise/distributed/communicator.h"
 #include "covnoise/train/config.h"
 
@@ -15,7 +14,7 @@ std::string program_version();
 void refuse_other_training(Communicator& communicator, const Config& config,
                            const std::string& version = program_version());
 
-/// The same for the bytes of the data set.
+/// The same for the digest of the data set.
 void refuse_other_data(Communicator& communicator, const std::string& name, const std::string& digest);
 
 }  // namespace covnoise

@@ -1,4 +1,5 @@
 // Several ranks give the answers of one.
+#include "covnoise/data/internal/digest.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/datasets/catalog.h"
@@ -180,9 +181,9 @@ TEST(Ranks, WithOtherDataAreRefusedByName) {
     DataSource source;
     source.name = "mnist";
     source.train = source.test = {at::zeros({2, 1, 3, 3}, at::kByte), at::zeros({2}, at::kLong)};
-    EXPECT_NO_THROW(refuse_other_data(communicator, source));
+    EXPECT_NO_THROW(refuse_other_data(communicator, source.name, data_digest(source)));
     if (communicator.rank() == 2) source.test.labels = at::ones({2}, at::kLong);
-    refuse_other_data(communicator, source);
+    refuse_other_data(communicator, source.name, data_digest(source));
   };
   EXPECT_THAT([&] { testing::as_ranks(3, trial); },
               ::testing::ThrowsMessage<Error>(::testing::MatchesRegex("rank 2 \\(.*other data of the name mnist.*")));
