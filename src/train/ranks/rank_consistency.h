@@ -3,7 +3,6 @@
 #include "covnoise/train/config.h"
 
 #include <string>
-#include <vector>
 
 namespace covnoise {
 

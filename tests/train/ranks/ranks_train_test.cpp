@@ -1,7 +1,7 @@
 // Several ranks give the answers of one.
-#include "covnoise/data/internal/digest.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/core/threads.h"
+#include "covnoise/data/internal/digest.h"
 #include "covnoise/datasets/catalog.h"
 #include "covnoise/train/defaults.h"
 #include "covnoise/train/internal/checkpoint.h"
