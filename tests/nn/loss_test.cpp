@@ -40,7 +40,7 @@ TEST(Loss, MeanSquaredErrorIsTorchs) {
 
 TEST(Loss, BinaryCrossEntropyIsTorchs) {
   const auto logits = random({6, 3}, 1), targets = testing::on_device(torch::arange(18).remainder(2).view({6, 3}));
-  const auto losses = binary_cross_entropy(logits, targets);
+  const auto losses = covnoise::binary_cross_entropy(logits, targets);
   EXPECT_TRUE(close(losses.values.mean(), F::binary_cross_entropy_with_logits(logits, targets.to(at::kDouble))));
   EXPECT_TRUE(losses.correct.equal(logits.gt(0).eq(targets.eq(1)).all(1)));
 }
@@ -50,7 +50,7 @@ TEST(Loss, OtherSizesOfTheTargetsAreRefused) {
   const auto a = random({6, 1}, 1), b = random({6}, 2);
   EXPECT_THAT([&] { mean_squared_error(a, b); },
               ::testing::ThrowsMessage<c10::Error>(::testing::HasSubstr("same sizes")));
-  EXPECT_THROW(binary_cross_entropy(a, b), c10::Error);
+  EXPECT_THROW(covnoise::binary_cross_entropy(a, b), c10::Error);
 }
 
 /// Uniform numbers on a grid: means over them are integrals.
@@ -70,7 +70,7 @@ TEST(Loss, DrawnTargetsOfARegressionAreNormal) {
 
 TEST(Loss, DrawnTargetsOfABinaryLossFollowTheProbability) {
   const auto logits = testing::on_device(torch::full({1000, 1}, 0.7, torch::kFloat64)).requires_grad_();
-  const auto losses = binary_cross_entropy(logits, torch::zeros_like(logits));
+  const auto losses = covnoise::binary_cross_entropy(logits, torch::zeros_like(logits));
   const auto drawn = losses.of_drawn_labels([](std::int64_t) { return grid(1000); });
   const double p = 1 / (1 + std::exp(-0.7));
   const auto score = torch::autograd::grad({drawn.sum()}, {logits})[0];  // p - y

@@ -115,7 +115,7 @@ TEST_F(AnyLoss, TensorsOfDifferentNumbersOfExamplesAreRefused) {
 
 /// An undefined tensor of the struct stays undefined.
 TEST_F(AnyLoss, MicroBatchesOfARunAreTheSameStruct) {
-  batch_.weight = {};
+  batch_.weight = at::Tensor();
   GradientPass::Options options;
   options.micro_batch = 2;
   GradientPass pass(network_, loss_on<WeightedBatch>(network_, plain), *parameters_, options);
