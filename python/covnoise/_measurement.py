@@ -61,10 +61,9 @@ class Measurement:
             raise RuntimeError(f"covnoise: the ghost estimator needs at least two groups, and {self.examples} examples "
                                "are one; use a smaller group, a larger batch or more backward passes")
         variances = list(torch._foreach_addcmul(squares, sums, sums, -1.0 / self.examples))
-        factor = 1.0 / (self.scale**2 * (self.groups - 1))
-        for variance in variances:
+        torch._foreach_mul_(variances, 1.0 / (self.scale**2 * (self.groups - 1)))
+        for variance in variances:  # rounding may have made it negative
             variance.clamp_min_(0)
-        torch._foreach_mul_(variances, factor)
         return variances
 
     def mean(self) -> dict[str, Tensor]:

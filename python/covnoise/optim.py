@@ -184,6 +184,10 @@ class Noisy(torch.optim.Optimizer):
         if hasattr(self, "_shared"):
             self.optimizer.add_param_group(param_group)
 
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError("covnoise: Noisy belongs to a model and its statistics and cannot be copied or pickled; save its "
+                        "state_dict()")
+
     def state_dict(self) -> dict[str, Any]:
         """The inner optimizer's, with the counters of the noise."""
         return {**self.optimizer.state_dict(), "noise": {"steps": self.steps, "seed": self.seed}}
