@@ -100,8 +100,8 @@ def _counted(layers: list[Recorded]) -> tuple[int, int]:
     counts = torch.stack([_count(layer).to(device) for layer in layers]).round().long().tolist()
     for layer, count in zip(layers, counts):
         if count != counts[0]:
-            raise RuntimeError(f"covnoise: '{layers[0].name}' saw {counts[0][0]} examples and '{layer.name}' {count[0]}; a "
-                               "module that is called several times, or on a batch folded with another dimension, must "
+            raise RuntimeError(f"covnoise: '{layers[0].name}' saw {counts[0][0]} examples and '{layer.name}' {count[0]}; "
+                               "a module that is called several times, or on a batch folded with another dimension, must "
                                "run once without torch.compile so that covnoise notices")
     return counts[0][0], counts[0][1]
 
