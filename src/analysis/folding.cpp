@@ -2,8 +2,10 @@
 #include "covnoise/core/error.h"
 #include "covnoise/nn/batch_norm.h"
 #include "covnoise/nn/conv2d.h"
+#include "covnoise/nn/linear.h"
 
 #include <fmt/format.h>
+#include <torch/nn/modules/pooling.h>
 #include <torch/types.h>
 
 #include <set>
@@ -11,33 +13,46 @@
 namespace covnoise {
 namespace {
 
-void fold(Conv2dImpl& convolution, GhostBatchNorm2dImpl& norm) {
+at::Tensor scale_of(const GhostBatchNorm2dImpl& norm) { return norm.weight * (norm.running_var + norm.eps()).rsqrt(); }
+
+/// Into the convolution or linear layer before it.
+void fold(const AccountedLayer& layer, GhostBatchNorm2dImpl& norm) {
   const torch::NoGradGuard no_grad;
-  const auto scale = norm.weight * (norm.running_var + norm.eps()).rsqrt();
+  const auto scale = scale_of(norm);
+  auto weight = layer.weight_parameter(), bias = layer.bias_parameter();
   norm.bias.sub_(norm.running_mean * scale);
-  if (convolution.bias.defined()) {
-    norm.bias.add_(convolution.bias * scale);
-    convolution.bias.zero_();
+  if (bias.defined()) {
+    norm.bias.add_(bias * scale);
+    bias.zero_();
   }
-  convolution.weight.mul_(scale.view({-1, 1, 1, 1}));
+  weight.mul_(weight.dim() == 4 ? scale.view({-1, 1, 1, 1}) : scale.view({-1, 1}));
   norm.become_shift();
 }
+
+bool is_convolution_or_linear(torch::nn::Module& part) { return part.as<Conv2dImpl>() || part.as<LinearImpl>(); }
 
 }  // namespace
 
 std::vector<at::Tensor> fold_batch_norm(torch::nn::Module& module) {
   std::set<const at::TensorImpl*> gone;
-  Conv2dImpl* before = nullptr;
+  AccountedLayer* before = nullptr;
+  bool pooled = false;
   module.apply([&](const std::string& name, torch::nn::Module& part) {
-    if (auto* convolution = part.as<Conv2dImpl>()) before = convolution;
+    if (is_convolution_or_linear(part)) before = dynamic_cast<AccountedLayer*>(&part), pooled = false;
+    if (part.as<torch::nn::MaxPool2dImpl>()) pooled = true;
     auto* norm = dynamic_cast<GhostBatchNorm2dImpl*>(&part);
     if (!norm) return;
-    require(before && before->weight.size(0) == norm->weight.size(0),
-            fmt::format("cannot fold the normalisation {}: no convolution of {} channels stands right before it", name,
-                        norm->weight.size(0)));
+    require(before && before->weight_parameter().size(0) == norm->weight.size(0),
+            fmt::format("cannot fold the normalisation {}: no convolution or linear layer of {} channels stands right "
+                        "before it",
+                        name, norm->weight.size(0)));
+    require(!pooled || (scale_of(*norm) >= 0).all().item<bool>(),
+            fmt::format("cannot fold the normalisation {}: it has a negative scale after a max-pool, which does not "
+                        "commute with it",
+                        name));
     fold(*before, *norm);
     gone.insert(norm->weight.unsafeGetTensorImpl());
-    if (before->bias.defined()) gone.insert(before->bias.unsafeGetTensorImpl());
+    if (const auto bias = before->bias_parameter(); bias.defined()) gone.insert(bias.unsafeGetTensorImpl());
     before = nullptr;
   });
   std::vector<at::Tensor> parameters;

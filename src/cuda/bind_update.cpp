@@ -79,6 +79,23 @@ at::Tensor drawn(const at::Tensor& variance, std::int64_t seed, std::int64_t ste
   return out;
 }
 
+/// What both optimizers' kernels get.
+void set_common(Update& call, const at::Tensor& values, const at::Tensor& gradient, const OptionalTensor& noise,
+                const OptionalTensor& variance, double noise_scale, std::int64_t seed, std::int64_t step,
+                const OptionalTensor& clip, bool noise_in_gradient) {
+  call.size = values.numel();
+  call.theta = floats(values, call.size);
+  call.gradient = floats(gradient, call.size);
+  call.clip = clip.has_value() ? floats(*clip, 1) : nullptr;
+  call.noise = variance.has_value() ? UpdateNoise::kVariance
+               : noise.has_value()  ? UpdateNoise::kGiven
+                                    : UpdateNoise::kNone;
+  call.noise_in_gradient = noise_in_gradient;
+  if (call.noise != UpdateNoise::kNone) call.values = floats(variance.has_value() ? *variance : *noise, call.size);
+  call.noise_scale = static_cast<float>(noise_scale);
+  call.seed = static_cast<std::uint64_t>(seed), call.step = static_cast<std::uint32_t>(step);
+}
+
 void sgd_update(at::Tensor values, const at::Tensor& gradient, at::Tensor momentum, const OptionalTensor& noise,
                 const OptionalTensor& variance, double noise_scale, std::int64_t seed, std::int64_t step, double lr,
                 double mu, double weight_decay, const OptionalTensor& clip, bool nesterov, bool noise_in_gradient) {
@@ -96,20 +113,41 @@ void sgd_update(at::Tensor values, const at::Tensor& gradient, at::Tensor moment
     return;
   }
   Update call;
-  call.size = values.numel();
-  call.theta = floats(values, call.size), call.momentum_buffer = floats(momentum, call.size);
-  call.gradient = floats(gradient, call.size);
-  call.clip = clip.has_value() ? floats(*clip, 1) : nullptr;
+  set_common(call, values, gradient, noise, variance, noise_scale, seed, step, clip, noise_in_gradient);
+  call.momentum_buffer = floats(momentum, call.size);
   call.lr = static_cast<float>(lr), call.momentum = static_cast<float>(mu);
   call.weight_decay = static_cast<float>(weight_decay), call.nesterov = nesterov;
-  call.noise = variance.has_value() ? UpdateNoise::kVariance
-               : noise.has_value()  ? UpdateNoise::kGiven
-                                    : UpdateNoise::kNone;
-  call.noise_in_gradient = noise_in_gradient;
-  if (call.noise != UpdateNoise::kNone) call.values = floats(variance.has_value() ? *variance : *noise, call.size);
-  call.noise_scale = static_cast<float>(noise_scale);
-  call.seed = static_cast<std::uint64_t>(seed), call.step = static_cast<std::uint32_t>(step);
   update(call, current_stream());
+}
+
+void adamw_of(at::Tensor values, const at::Tensor& gradient, at::Tensor first, at::Tensor second,
+              const OptionalTensor& noise, const OptionalTensor& variance, double noise_scale, std::int64_t seed,
+              std::int64_t noise_step, at::ArrayRef<double> rule, const OptionalTensor& decayed,
+              const OptionalTensor& clip, bool noise_in_gradient) {
+  const c10::cuda::CUDAGuard guard(values.device());
+  const double lr = rule[0], beta1 = rule[1], beta2 = rule[2], eps = rule[3], decay = rule[4];
+  if (!has_general_kernels(values)) {
+    const auto clipped = [&](const at::Tensor& t) { return clip.has_value() ? t * *clip : t; };
+    const auto n = clipped(variance.has_value() ? drawn(*variance, seed, noise_step).mul_(noise_scale)
+                           : noise.has_value()  ? *noise
+                                                : at::zeros_like(values));
+    auto d = clipped(gradient);
+    if (noise_in_gradient) d = d + n;
+    first.mul_(beta1).add_(d, 1 - beta1);
+    second.mul_(beta2).addcmul_(d, d, 1 - beta2);
+    const auto direction = noise_in_gradient ? first : first.add(n, rule[5]);
+    values.sub_(decayed.has_value() ? values * *decayed : values, lr * decay);
+    values.addcdiv_(direction, second.sqrt().div_(rule[6]).add_(eps), -lr / rule[5]);
+    return;
+  }
+  AdamWUpdate call;
+  set_common(call, values, gradient, noise, variance, noise_scale, seed, noise_step, clip, noise_in_gradient);
+  call.momentum_buffer = floats(first, call.size), call.second = floats(second, call.size);
+  call.decayed = decayed.has_value() ? floats(*decayed, call.size) : nullptr;
+  call.lr = static_cast<float>(lr), call.momentum = static_cast<float>(beta1), call.beta2 = static_cast<float>(beta2);
+  call.eps = static_cast<float>(eps), call.weight_decay = static_cast<float>(decay);
+  call.correction1 = static_cast<float>(rule[5]), call.root_correction2 = static_cast<float>(rule[6]);
+  adamw_update(call, current_stream());
 }
 
 void group_variance_of(at::Tensor squares, const at::Tensor& mean, double of_mean, double factor) {
@@ -156,6 +194,7 @@ at::Tensor load_images(const at::Tensor& images, const at::Tensor& indices, at::
 
 TORCH_LIBRARY_IMPL(covnoise, CUDA, m) {
   m.impl("sgd_update", sgd_update);
+  m.impl("adamw_update", adamw_of);
   m.impl("fill_random", fill);
   m.impl("fill_normal_of_variance", fill_of_variance);
   m.impl("group_variance", group_variance_of);

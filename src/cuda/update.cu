@@ -71,6 +71,31 @@ __global__ void __launch_bounds__(kThreads) update_kernel(const __grid_constant_
   if (u.momentum != 0) store(u.momentum_buffer, block, b);
 }
 
+template <UpdateNoise kNoise>
+__global__ void __launch_bounds__(kThreads) adamw_kernel(const __grid_constant__ AdamWUpdate u) {
+  const long long block = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
+  if (4 * block >= u.size) return;
+  const float clip = u.clip ? *u.clip : 1.0f, step = u.lr / u.correction1;
+  Four theta = load(u.theta, block), m = load(u.momentum_buffer, block), v = load(u.second, block);
+  const Four g = load(u.gradient, block), n = draw<kNoise>(u, block);
+  Four decayed{{1, 1, 1, 1}};
+  if (u.decayed) decayed = load(u.decayed, block);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float noise = n.v[i] * clip;
+    float d = g.v[i] * clip;
+    if (u.noise_in_gradient) d += noise;
+    m.v[i] = fmaf(u.momentum, m.v[i], (1.0f - u.momentum) * d);
+    v.v[i] = fmaf(u.beta2, v.v[i], (1.0f - u.beta2) * d * d);
+    const float root = sqrtf(v.v[i]) / u.root_correction2 + u.eps;
+    const float direction = u.noise_in_gradient ? m.v[i] : fmaf(u.correction1, noise, m.v[i]);
+    theta.v[i] = theta.v[i] * (1.0f - u.lr * u.weight_decay * decayed.v[i]) - step * direction / root;
+  }
+  store(u.theta, block, theta);
+  store(u.momentum_buffer, block, m);
+  store(u.second, block, v);
+}
+
 __global__ void __launch_bounds__(kThreads)
     group_variance_kernel(float* squares, const float* mean, float of_mean, float factor, long long size) {
   const long long i = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
@@ -152,6 +177,23 @@ void update(const Update& call, cudaStream_t stream) {
       break;
   }
   check_launch("update");
+}
+
+void adamw_update(const AdamWUpdate& call, cudaStream_t stream) {
+  if (call.size % 4 != 0) throw std::runtime_error("update: the buffer's size must be a multiple of 4");
+  const unsigned blocks = static_cast<unsigned>(divide_up<long long>(call.size / 4, kThreads));
+  switch (call.noise) {
+    case UpdateNoise::kNone:
+      adamw_kernel<UpdateNoise::kNone><<<blocks, kThreads, 0, stream>>>(call);
+      break;
+    case UpdateNoise::kVariance:
+      adamw_kernel<UpdateNoise::kVariance><<<blocks, kThreads, 0, stream>>>(call);
+      break;
+    case UpdateNoise::kGiven:
+      adamw_kernel<UpdateNoise::kGiven><<<blocks, kThreads, 0, stream>>>(call);
+      break;
+  }
+  check_launch("AdamW update");
 }
 
 void group_variance(float* squares, const float* mean, float of_mean, float factor, long long size,

@@ -36,6 +36,15 @@ struct Update {
 };
 void update(const Update& call, cudaStream_t stream);
 
+/// One step of AdamW in one launch (ops/adamw_update.h): `momentum_buffer` has the first moment, `momentum` is beta1.
+struct AdamWUpdate : Update {
+  float* second = nullptr;         ///< the second moment
+  const float* decayed = nullptr;  ///< 1 where the weight decay holds, 0 where not; null: everywhere
+  float beta2 = 0, eps = 0;
+  float correction1 = 1, root_correction2 = 1;  ///< 1 - beta1^t, sqrt(1 - beta2^t)
+};
+void adamw_update(const AdamWUpdate& call, cudaStream_t stream);
+
 /// squares = max(squares - of_mean mean^2, 0) factor (ops/group_variance.h).
 void group_variance(float* squares, const float* mean, float of_mean, float factor, long long size,
                     cudaStream_t stream);

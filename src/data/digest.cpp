@@ -16,12 +16,27 @@ std::string described(const at::Tensor& tensor) {
                      sha256_hex({static_cast<const char*>(bytes.data_ptr()), bytes.nbytes()}));
 }
 
+std::string described_images(const Dataset& set) {
+  if (!set.reader) return described(set.images);
+  std::string digests;
+  for (std::int64_t i = 0; i < set.sizes()[0]; ++i) digests += described(set.image(i));
+  return digests;
+}
+
 }  // namespace
 
 std::string data_digest(const DataSource& source) {
   if (!source.digest.empty()) return source.digest;
-  return sha256_hex(described(source.train.images) + described(source.train.labels) + described(source.test.images) +
+  return sha256_hex(described_images(source.train) + described(source.train.labels) + described_images(source.test) +
                     described(source.test.labels));
+}
+
+std::string data_digest(const std::vector<at::Tensor>& tensors) {
+  std::string all;
+  for (const auto& tensor : tensors) {
+    if (tensor.defined()) all += described(tensor);
+  }
+  return sha256_hex(all);
 }
 
 }  // namespace covnoise

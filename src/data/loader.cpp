@@ -52,9 +52,12 @@ at::Tensor permutation(const RandomStream& stream, std::int64_t count) {
   return order;
 }
 
+at::Tensor epoch_order(std::int64_t size, std::uint64_t seed, std::int64_t epoch) {
+  return permutation({seed, Purpose::kOrder, static_cast<std::uint32_t>(epoch)}, size);
+}
+
 at::Tensor Loader::order(std::int64_t epoch) const {
-  return permutation({options_.seed, Purpose::kOrder, static_cast<std::uint32_t>(epoch)}, size())
-      .to(stream_ ? at::Device(at::kCPU) : options_.device);
+  return epoch_order(size(), options_.seed, epoch).to(stream_ ? at::Device(at::kCPU) : options_.device);
 }
 
 void Loader::prefetch(const at::Tensor& indices) const {

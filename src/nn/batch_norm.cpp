@@ -152,6 +152,11 @@ at::Tensor GhostBatchNorm2dImpl::outside_training(const at::Tensor& x) const {
   return at::batch_norm(x, weight, bias, running_mean, running_var, false, momentum_, eps_, false);
 }
 
+at::Tensor GhostBatchNorm1dImpl::as_images(const at::Tensor& x) {
+  TORCH_CHECK(x.dim() == 2, "batch normalisation of features takes [M, C], not ", x.sizes());
+  return x.unsqueeze(2).unsqueeze(3);
+}
+
 void set_ghost_batch(torch::nn::Module& module, std::int64_t ghost_batch) {
   module.apply([&](torch::nn::Module& part) {
     if (auto* layer = part.as<GhostBatchNorm2dImpl>()) layer->set_ghost_batch(ghost_batch);

@@ -37,19 +37,16 @@ at::Tensor binary_losses(const at::Tensor& logits, const at::Tensor& targets) {
 
 }  // namespace
 
-at::Tensor cross_entropy_losses(const at::Tensor& logits, const at::Tensor& labels) {
-  return torch::nll_loss(torch::log_softmax(logits, 1, loss_type(logits)), labels, /*weight=*/{}, at::Reduction::None);
+at::Tensor cross_entropy_losses(const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
+  const auto log_p = torch::log_softmax(logits, 1, loss_type(logits));
+  const auto losses = torch::nll_loss(log_p, labels, /*weight=*/{}, at::Reduction::None);
+  return smoothing == 0 ? losses : losses * (1 - smoothing) - log_p.mean(1) * smoothing;
 }
 
 Losses cross_entropy(const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
   TORCH_CHECK(logits.dim() == 2, "cross entropy takes logits [M, classes], not ", logits.sizes());
   TORCH_CHECK(smoothing >= 0 && smoothing < 1, "label smoothing ", smoothing, " must be at least 0 and below 1");
-  auto values = cross_entropy_losses(logits, labels);
-  if (smoothing > 0) {
-    const auto log_p = torch::log_softmax(logits, 1, loss_type(logits));
-    values = values * (1 - smoothing) - log_p.mean(1) * smoothing;
-  }
-  Losses losses(std::move(values));
+  Losses losses(cross_entropy_losses(logits, labels, smoothing));
   losses.correct = logits.detach().argmax(1).eq(labels);
   losses.of_drawn_labels = [logits](const UniformNumbers& uniform) {
     return cross_entropy_losses(logits, drawn_labels(logits, uniform));

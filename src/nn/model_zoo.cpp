@@ -44,6 +44,10 @@ const Family kFamilies[] = {
      [](const std::smatch&, const ModelOptions& options) { return models::make_lenet(options); }, always},
     {"alexnet", "five 3x3 convolutions, 256 hidden", false, 0.05, 512,
      [](const std::smatch&, const ModelOptions& options) { return models::make_alexnet(options); }, always},
+    {"f1", "Keskar et al.: five hidden layers of 512", true, 0.1, 4096,
+     [](const std::smatch&, const ModelOptions& options) { return models::make_f1(options); }, always},
+    {"c1", "Keskar et al.: two 5x5 convolutions, 384 and 192 hidden, dropout", true, 0.1, 512,
+     [](const std::smatch&, const ModelOptions& options) { return models::make_c1(options); }, always},
     {"vgg(11|13|16|19)", "VGG, one linear layer", true, 0.05, 512,
      [](const std::smatch& name, const ModelOptions& options) { return models::make_vgg(number(name, 1), options); },
      always},
@@ -114,8 +118,8 @@ ModelInfo model_info(const std::string& name) {
 }
 
 std::vector<std::string> model_names() {
-  return {"mlp",      "lenet",    "alexnet",  "vgg11",    "vgg13",     "vgg16",     "vgg19",
-          "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "resnet44x2"};
+  return {"mlp",   "lenet",    "alexnet",  "f1",       "c1",       "vgg11",     "vgg13",     "vgg16",
+          "vgg19", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "resnet44x2"};
 }
 
 std::int64_t parameter_count(const torch::nn::Module& module) {

@@ -24,7 +24,11 @@ struct GradientPass::Captured {
 
 // Here, where Captured is complete.
 GradientPass::GradientPass(torch::nn::Module& module, Loss loss, FlatParameters& parameters, Options options)
-    : module_(module), loss_(std::move(loss)), parameters_(parameters), options_(std::move(options)) {
+    : module_(module),
+      loss_(std::move(loss)),
+      parameters_(parameters),
+      options_(std::move(options)),
+      dropout_(dropout_layers(module)) {
   for (const auto& name : options_.without_noise) {
     const auto& entries = parameters.entries();
     TORCH_CHECK(std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; }),
@@ -35,10 +39,10 @@ GradientPass::GradientPass(torch::nn::Module& module, Loss loss, FlatParameters&
 GradientPass::GradientPass(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options)
     : GradientPass(
           module,
-          [forward = std::move(forward)](const Examples& examples) {
+          [forward = std::move(forward), smoothing = options.label_smoothing](const Examples& examples) {
             TORCH_CHECK(examples.size() == 2, "a classification has images and labels, not ", examples.size(),
                         " tensors");
-            return cross_entropy(forward(examples[0]), examples[1]);
+            return cross_entropy(forward(examples[0]), examples[1], smoothing);
           },
           parameters, std::move(options)) {}
 

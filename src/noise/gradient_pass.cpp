@@ -16,6 +16,7 @@ void GradientPass::begin(const Request& request) {
   const Needs& needs = request.needs;
   needs_ = needs;
   first_ = request.first;
+  for (auto* layer : dropout_) layer->start(request.seed, request.step, request.first);
   signs_.stream = {request.seed, Purpose::kSigns, request.step};
   labels_.stream = {request.seed, Purpose::kLabels, request.step};
   if (signs_.values.defined()) fill_signs(signs_.values, signs_.stream);
@@ -101,6 +102,7 @@ Losses GradientPass::losses_of(const Examples& examples) {
 void GradientPass::add(const Examples& examples) {
   if (examples_ == 0) start_sums();
   first_of_micro_ = first_ + examples_;
+  for (auto* layer : dropout_) layer->set_offset(examples_);
   examples_ += count_of(examples);
   const bool statistics = by_layers();
   const bool of_model = statistics && needs_.labels == Labels::kModel;

@@ -1,22 +1,14 @@
 #include "covnoise/ops/sgd_update.h"
 
-#include "covnoise/ops/internal/optional_tensor.h"
 #include "covnoise/ops/random.h"
-#include "ops/random_kernel.h"
+#include "ops/update_loop.h"
 
-#include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
-#include <algorithm>
-#include <cmath>
-
 namespace covnoise {
 namespace {
-
-constexpr std::int64_t kGrain = 1 << 15, kNoiseChunk = 4096;  // the latter a multiple of 4, for the stream's blocks
 
 template <typename T>
 struct Buffers {
@@ -48,34 +40,11 @@ void update_range(std::int64_t begin, std::int64_t end, const Buffers<T>& at, co
   }
 }
 
-/// Noise given by its variance, in chunks that stay in the cache.
-template <typename T, class Range>
-void update_drawing(std::int64_t size, const T* variance, T scale, const RandomStream& stream, const Range& range) {
-  at::parallel_for(0, (size + kNoiseChunk - 1) / kNoiseChunk, 8, [&](std::int64_t first, std::int64_t last) {
-    float normal[kNoiseChunk];
-    T noise[kNoiseChunk];
-    for (std::int64_t c = first; c < last; ++c) {
-      const std::int64_t begin = c * kNoiseChunk, end = std::min(size, begin + kNoiseChunk);
-      normals(stream, begin, end, normal);
-      for (std::int64_t i = begin; i < end; ++i)
-        noise[i - begin] = static_cast<T>(std::sqrt(variance[i]) * static_cast<T>(normal[i - begin])) * scale;
-      range(begin, end, noise);
-    }
-  });
-}
-
-void check_buffer(const OptionalTensor& buffer, const at::Tensor& values) {
-  TORCH_CHECK(
-      !buffer.has_value() || (buffer->is_contiguous() && buffer->numel() == values.numel() &&
-                              buffer->scalar_type() == values.scalar_type() && buffer->device() == values.device()),
-      "the update needs contiguous buffers of one size, type and device");
-}
-
 void update_cpu(at::Tensor values, const at::Tensor& gradient, at::Tensor momentum, const OptionalTensor& noise,
                 const OptionalTensor& variance, double noise_scale, std::int64_t seed, std::int64_t step, double lr,
                 double mu, double weight_decay, const OptionalTensor& clip, bool nesterov, bool noise_in_gradient) {
   for (const auto& buffer : {OptionalTensor(gradient), OptionalTensor(momentum), noise, variance})
-    check_buffer(buffer, values);
+    update_loop::check_buffer(buffer, values);
   AT_DISPATCH_FLOATING_TYPES(values.scalar_type(), "covnoise sgd update", [&] {
     using T = scalar_t;
     const Buffers<T> buffers{values.data_ptr<T>(), gradient.data_ptr<T>(), momentum.data_ptr<T>()};
@@ -88,16 +57,10 @@ void update_cpu(at::Tensor values, const at::Tensor& gradient, at::Tensor moment
     const auto range = mu == 0    ? update_range<T, false, false>
                        : nesterov ? update_range<T, true, true>
                                   : update_range<T, true, false>;
-    if (variance.has_value()) {
-      const RandomStream stream{static_cast<std::uint64_t>(seed), Purpose::kNoise, static_cast<std::uint32_t>(step)};
-      update_drawing(values.numel(), variance->data_ptr<T>(), static_cast<T>(noise_scale), stream,
-                     [&](std::int64_t begin, std::int64_t end, const T* n) { range(begin, end, buffers, n, rule); });
-      return;
-    }
-    const T* given = noise.has_value() ? noise->data_ptr<T>() : nullptr;
-    at::parallel_for(0, values.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      range(begin, end, buffers, given ? given + begin : nullptr, rule);
-    });
+    const RandomStream stream{static_cast<std::uint64_t>(seed), Purpose::kNoise, static_cast<std::uint32_t>(step)};
+    update_loop::update_all<T>(
+        values.numel(), noise, variance, noise_scale, stream,
+        [&](std::int64_t begin, std::int64_t end, const T* n) { range(begin, end, buffers, n, rule); });
   });
 }
 
@@ -114,8 +77,7 @@ void sgd_update(at::Tensor& values, const at::Tensor& gradient, at::Tensor& mome
                 const SgdUpdate& update) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("covnoise::sgd_update", "").typed<decltype(update_cpu)>();
-  TORCH_CHECK(!noise.variance.defined() || (noise.stream.purpose == Purpose::kNoise && noise.stream.first == 0),
-              "noise by its variance is drawn from the whole of a stream for noise");
+  update_loop::check_stream(noise.variance.defined(), noise.stream);
   op.call(values, gradient, momentum, if_defined(noise.values), if_defined(noise.variance), noise.scale,
           static_cast<std::int64_t>(noise.stream.seed), noise.stream.step, update.lr, update.momentum,
           update.weight_decay, if_defined(update.clip), update.nesterov, update.noise_in_gradient);

@@ -53,7 +53,7 @@ double largest_folded(Model& model) {
 }
 
 TEST(Folding, LeavesPredictionsUnchanged) {
-  for (const char* name : {"resnet8", "vgg11", "lenet"}) {
+  for (const char* name : {"resnet8", "vgg11", "lenet", "f1", "c1"}) {
     const auto model = normalised(name);
     const auto before = model->forward(few_examples().images);
     const auto parameters = fold_batch_norm(*model);

@@ -70,6 +70,33 @@ TEST_P(GhostNormLayer, SquaresEqualOneCopyOfTheParametersPerExample) {
 
 INSTANTIATE_TEST_SUITE_P(Types, GhostNormLayer, ::testing::Values(at::kDouble, at::kFloat));
 
+/// Features [M, C]: LibTorch's layer on one ghost batch after another, and one copy of the parameters for each example.
+TEST(GhostBatchNorm1d, EqualsLibTorchLayerAndSquaresItsContributions) {
+  GhostBatchNorm1d layer(torch::nn::BatchNormOptions(5), 3);
+  const auto s = subject(layer, at::kDouble, {6, 5});
+  torch::nn::BatchNorm1d reference(torch::nn::BatchNormOptions(5));
+  reference->to(device(), at::kDouble);
+  reference->weight.set_data(s.weight().detach().clone());
+  reference->bias.set_data(s.bias().detach().clone());
+  const auto x = s.x.clone().requires_grad_();
+  std::vector<at::Tensor> outputs;
+  for (const auto& ghost : x.split(3)) outputs.push_back(reference(ghost));
+  (at::cat(outputs) * s.dz).sum().backward();
+  const auto record = record_of(s, {Squares::kExact, false, false, 0});
+  const auto ours = gradients(s, s.x, s.dz);
+  EXPECT_TRUE(close(ours.x, x.grad(), 1e-10));
+  EXPECT_TRUE(close(ours.weight, reference->weight.grad(), 1e-10));
+  EXPECT_TRUE(close(layer->running_var, reference->running_var, 1e-10));
+  const auto xhat = (at::cat(outputs).detach() - reference->bias) / reference->weight;
+  EXPECT_TRUE(close(record->weight_squares, (s.dz * xhat).square().sum(0).detach(), 1e-8));
+  EXPECT_TRUE(close(record->bias_squares, s.dz.square().sum(0), 1e-10));
+  EXPECT_TRUE(close(layer->forward_relu(s.x), layer->forward(s.x).relu(), 1e-10));
+  layer->eval();
+  reference->eval();
+  EXPECT_TRUE(close(layer(s.x), reference(s.x), 1e-4));  // running_mean has been updated once more
+  EXPECT_THROW(layer(s.x.unsqueeze(2)), c10::Error);
+}
+
 TEST(GhostBatchNorm2d, GradientEqualsFiniteDifferences) {
   GhostBatchNorm2d layer(torch::nn::BatchNormOptions(3), 2);
   const auto s = subject(layer, at::kDouble, {4, 3, 2, 3});

@@ -3,6 +3,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/nn/accounting.h"
 #include "covnoise/nn/batch_norm.h"
+#include "covnoise/nn/dropout.h"
 #include "covnoise/nn/initialize.h"
 
 #include <gmock/gmock.h>
@@ -24,6 +25,8 @@ TEST(ModelZoo, HasTheParametersOfThePapersNetworks) {
   EXPECT_EQ(count("mlp", kMnist), 669'706);
   EXPECT_EQ(count("lenet", kMnist), 431'080);
   EXPECT_EQ(count("alexnet", kCifar), 1'090'730);
+  EXPECT_EQ(count("f1", kMnist), 1'462'794);
+  EXPECT_EQ(count("c1", kCifar), 1'388'490);
   EXPECT_EQ(count("vgg11", kCifar), 9'228'362);
   EXPECT_EQ(count("vgg16", kCifar), 14'724'042);
   EXPECT_EQ(count("resnet20", kCifar), 269'722);
@@ -58,6 +61,7 @@ class EveryModel : public ::testing::TestWithParam<std::string> {};
 TEST_P(EveryModel, RunsOnEveryDataSet) {
   for (const auto& input : {kMnist, kCifar}) {
     const auto model = make_model(GetParam(), {input, 7, 2});
+    for (auto* layer : dropout_layers(*model)) layer->start(1, 0);
     const auto images = torch::randn({4, input.channels, input.height, input.width});
     const auto logits = model->forward(images);
     EXPECT_EQ(logits.sizes(), at::IntArrayRef({4, 7}));
@@ -94,8 +98,8 @@ TEST_P(EveryModel, PassesTheGhostBatchOn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Names, EveryModel,
-                         ::testing::Values("mlp", "lenet", "alexnet", "vgg11", "vgg16", "resnet8", "resnet20",
-                                           "resnet8x2"));
+                         ::testing::Values("mlp", "lenet", "alexnet", "f1", "c1", "vgg11", "vgg16", "resnet8",
+                                           "resnet20", "resnet8x2"));
 
 TEST(ModelZoo, BuildsAllItLists) {
   for (const auto& name : model_names()) EXPECT_EQ(model_info(name).name, name);

@@ -204,8 +204,9 @@ TEST_P(CollectorTest, SquaresOfModelLabelsAreThoseOfALabelledBatch) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, CollectorTest,
                          ::testing::Values(Case{"mlp", at::kDouble}, Case{"convolution", at::kDouble},
-                                           Case{"residual", at::kDouble}, Case{"mlp", at::kFloat},
-                                           Case{"convolution", at::kFloat}, Case{"residual", at::kFloat}),
+                                           Case{"residual", at::kDouble}, Case{"features", at::kDouble},
+                                           Case{"mlp", at::kFloat}, Case{"convolution", at::kFloat},
+                                           Case{"residual", at::kFloat}),
                          [](const auto& info) {
                            return std::string(info.param.network) +
                                   (info.param.dtype == at::kDouble ? "Double" : "Float");

@@ -102,11 +102,38 @@ struct SmallResidual final : SmallNetwork {
   bool batch_statistics() const override { return true; }
 };
 
+/// Overlapping pools, normalised features, layers without bias, as in C1.
+struct SmallFeatures final : SmallNetwork {
+  Conv2d conv{nullptr};
+  GhostBatchNorm2d bn1{nullptr};
+  Linear fc1{nullptr}, fc2{nullptr};
+  GhostBatchNorm1d bn2{nullptr};
+  SmallFeatures() {
+    conv = register_module("conv", Conv2d(torch::nn::Conv2dOptions(2, 3, 5).padding(2).bias(false)));
+    bn1 = register_module("bn1", GhostBatchNorm2d(torch::nn::BatchNormOptions(3), kGhost));
+    fc1 = register_module("fc1", Linear(torch::nn::LinearOptions(12, 4).bias(false)));
+    bn2 = register_module("bn2", GhostBatchNorm1d(torch::nn::BatchNormOptions(4), kGhost));
+    fc2 = register_module("fc2", Linear(4, 3));
+  }
+  at::Tensor forward(const at::Tensor& x) override {
+    const auto h = bn1->forward_relu(at::max_pool2d(conv(x), 3, 2)).flatten(1);
+    return fc2(torch::tanh(bn2(fc1(h))));
+  }
+  at::Tensor reference(const std::vector<at::Tensor>& p, const at::Tensor& x) const override {
+    const auto h = norm_each(at::max_pool2d(conv_each(x, p[0], 1, 2), 3, 2), p[1], p[2], kGhost).relu().flatten(1);
+    const auto z = norm_each(p[3].bmm(h.unsqueeze(2)).unsqueeze(3), p[4], p[5], kGhost).flatten(1);
+    return linear_each(torch::tanh(z), p[6], p[7]);
+  }
+  std::vector<std::int64_t> input() const override { return {2, 5, 5}; }
+  bool batch_statistics() const override { return true; }
+};
+
 inline std::shared_ptr<SmallNetwork> make_small_network(const std::string& name, at::ScalarType dtype) {
   std::shared_ptr<SmallNetwork> network;
   if (name == "mlp") network = std::make_shared<SmallMlp>();
   if (name == "convolution") network = std::make_shared<SmallConvolution>();
   if (name == "residual") network = std::make_shared<SmallResidual>();
+  if (name == "features") network = std::make_shared<SmallFeatures>();
   network->to(dtype);
   initialize(*network, 11);
   network->to(device());

@@ -20,6 +20,9 @@ struct LoaderOptions {
   at::Device device = at::kCPU;       ///< of the data set and of the images returned
 };
 
+/// The order in which `epoch` visits `size` examples: int64 [size], a permutation, on the CPU.
+at::Tensor epoch_order(std::int64_t size, std::uint64_t seed, std::int64_t epoch);
+
 /// Turns examples of a data set into inputs of a network. Has no state: everything random is a pure function of the
 /// seed, the epoch and the example, so that threads, slices and resumed runs all see the same images.
 class Loader {

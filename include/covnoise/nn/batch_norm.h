@@ -41,6 +41,19 @@ class GhostBatchNorm2dImpl : public torch::nn::Module, public AccountedLayer {
 };
 TORCH_MODULE(GhostBatchNorm2d);
 
+/// The same for features [M, C].
+class GhostBatchNorm1dImpl : public GhostBatchNorm2dImpl {
+ public:
+  using GhostBatchNorm2dImpl::GhostBatchNorm2dImpl;
+  at::Tensor forward(const at::Tensor& x) { return GhostBatchNorm2dImpl::forward(as_images(x)).flatten(1); }
+  /// relu(forward(x)), fused in training mode.
+  at::Tensor forward_relu(const at::Tensor& x) { return GhostBatchNorm2dImpl::forward_relu(as_images(x)).flatten(1); }
+
+ private:
+  static at::Tensor as_images(const at::Tensor& x);  ///< [M, C, 1, 1]
+};
+TORCH_MODULE(GhostBatchNorm1d);
+
 /// torch::nn::BatchNorm2d that can record per-example statistics.
 class BatchNorm2dImpl : public GhostBatchNorm2dImpl {
  public:

@@ -6,8 +6,9 @@
 
 namespace covnoise {
 
-/// Cross entropy of each example: -log p(label), [M] from logits [M, classes] and labels [M]. Nothing is averaged.
-at::Tensor cross_entropy_losses(const at::Tensor& logits, const at::Tensor& labels);
+/// Cross entropy of each example: -log p(label), [M] from logits [M, classes] and labels [M]. Nothing is averaged over
+/// examples. With label smoothing, as in PyTorch: (1 - smoothing) (-log p(label)) + smoothing mean_k (-log p(k)).
+at::Tensor cross_entropy_losses(const at::Tensor& logits, const at::Tensor& labels, double smoothing = 0);
 
 /// Gives uniform numbers in (0, 1), float64 [M, columns]: those of an example are a function of its index in the batch.
 using UniformNumbers = std::function<at::Tensor(std::int64_t columns)>;

@@ -36,9 +36,10 @@ struct ModelInfo {
   std::int64_t micro_batch = 512;  ///< approximate default micro-batch of a larger batch
 };
 
-/// A network by its name: `mlp`, `lenet`, `alexnet`, `vgg11|13|16|19`, `resnet<6n+2>`, `resnet<6n+2>x<width>`. Smaller
-/// images are padded with zeros to 32x32 where the network needs that. Call `initialize` (nn/initialize.h) to draw its
-/// parameters from a seed. An unknown name is an Error that lists the known ones.
+/// A network by its name: `mlp`, `lenet`, `alexnet`, `f1`, `c1`, `vgg11|13|16|19`, `resnet<6n+2>`,
+/// `resnet<6n+2>x<width>`. Smaller images are padded with zeros to 32x32 where the network needs that. Call
+/// `initialize` (nn/initialize.h) to draw its parameters from a seed. An unknown name is an Error that lists the known
+/// ones.
 std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& options);
 
 ModelInfo model_info(const std::string& name);

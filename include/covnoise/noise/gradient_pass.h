@@ -1,4 +1,5 @@
 #pragma once
+#include "covnoise/nn/dropout.h"
 #include "covnoise/nn/loss.h"
 #include "covnoise/nn/recorder.h"
 #include "covnoise/nn/struct_of_tensors.h"
@@ -48,6 +49,7 @@ class GradientPass {
     std::int64_t micro_batch = 0;                 ///< examples that `run` passes at once; 0: the whole batch
     std::vector<std::string> without_noise = {};  ///< parameters left without diagonal noise, such as those of layers
                                                   ///< that cannot account
+    double label_smoothing = 0;                   ///< of the losses of a `Forward`, for the data's labels
   };
   /// Some examples, on the network's device: tensors [M, ...] in the order that the loss wants; undefined ones are left
   /// as they are.
@@ -144,6 +146,7 @@ class GradientPass {
   Loss loss_;
   FlatParameters& parameters_;
   Options options_;
+  std::vector<DropoutImpl*> dropout_;
   std::optional<Recorder> recorder_;  // made when a structure first needs it
   Needs needs_;
   Drawn signs_, labels_;

@@ -23,6 +23,7 @@ enum class Purpose : std::uint32_t {
   kData = 7,
   kAnalysis = 8,
   kInputs = 9,
+  kDropout = 10,
 };
 
 /// The nth of many streams for the same purpose; `purpose` itself for n = 0. Purposes are small numbers, and n is above

@@ -28,9 +28,13 @@ struct TrainConfig {
   std::int64_t batch = 128;                      ///< examples per step
   std::int64_t epochs = 10;                      ///< passes over the training set
   double lr = 0;                                 ///< base learning rate; 0: the model's default for this batch size
-  double momentum = 0.9;                         ///< b <- momentum b + gradient
+  std::string optimizer = "sgd";                 ///< sgd or adamw
+  double momentum = 0.9;                         ///< b <- momentum b + gradient; of adamw, beta1
+  double beta2 = 0.999;                          ///< of adamw's second moment
+  double eps = 1e-8;                             ///< of adamw, added to the root of the second moment
   bool nesterov = false;                         ///< Nesterov's momentum
-  double weight_decay = 5e-4;                    ///< times the weight, added to the gradient
+  double weight_decay = 5e-4;                    ///< times the weight, added to the gradient; of adamw, to the step
+  std::vector<std::string> no_decay;             ///< patterns of parameters without weight decay: "*.bias", "*bn*"
   double clip_norm = 0;                          ///< largest norm of gradient plus noise; 0: no clipping
   std::int64_t ghost_batch = 128;                ///< examples that are normalised together; 0: the whole batch
   std::int64_t micro_batch = 0;                  ///< examples in memory at once; 0: chosen by the program

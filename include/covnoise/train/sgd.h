@@ -1,15 +1,16 @@
 #pragma once
-#include "covnoise/nn/flat_parameters.h"
 #include "covnoise/noise/injection.h"
+#include "covnoise/train/optimizer.h"
 
 namespace covnoise {
 
 /// Hyperparameters of Sgd.
 struct SgdOptions {
-  double momentum = 0.9;    ///< factor of the momentum buffer
-  bool nesterov = false;    ///< Nesterov's momentum
-  double weight_decay = 0;  ///< on all parameters, added to the gradient
-  double clip_norm = 0;     ///< largest norm of gradient plus noise, before weight decay; 0: no clipping
+  double momentum = 0.9;                   ///< factor of the momentum buffer
+  bool nesterov = false;                   ///< Nesterov's momentum
+  double weight_decay = 0;                 ///< times the weight, added to the gradient
+  double clip_norm = 0;                    ///< largest norm of gradient plus noise, before weight decay; 0: no clipping
+  std::vector<std::string> no_decay = {};  ///< patterns of parameters without weight decay (decay_mask)
 };
 
 /// Stochastic gradient descent with momentum, as PyTorch defines it (the learning rate outside the buffer), with noise
@@ -19,20 +20,19 @@ struct SgdOptions {
 ///   c = min(1, clip_norm / |g + n|)
 ///
 /// as a small batch clips its own noisy gradient. Momentum and weight decay are not clipped.
-class Sgd {
+class Sgd final : public Optimizer {
  public:
   Sgd(FlatParameters& parameters, const SgdOptions& options);
 
-  /// One step from the mean gradient in parameters.gradient(), which is not changed. `noise` may be undefined. Returns
-  /// c, a scalar on the device of the parameters; undefined without clip_norm.
-  at::Tensor step(double lr, const StepNoise& noise, Placement placement);
+  at::Tensor step(double lr, const StepNoise& noise, Placement placement) override;
+  std::vector<std::pair<std::string, at::Tensor>> buffers() const override;
 
   at::Tensor& momentum_buffer() { return momentum_; }
 
  private:
   FlatParameters& parameters_;
   SgdOptions options_;
-  at::Tensor momentum_;
+  at::Tensor momentum_, decayed_;
 };
 
 }  // namespace covnoise

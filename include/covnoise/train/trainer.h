@@ -6,6 +6,7 @@
 #include "covnoise/train/config.h"
 #include "covnoise/train/evaluate.h"
 #include "covnoise/train/if_damaged.h"
+#include "covnoise/train/task.h"
 
 #include <filesystem>
 #include <functional>
@@ -39,6 +40,25 @@ enum class Outcome {
 /// configuration. A run of another configuration is an Error that lists the differences. With several ranks only rank 0
 /// reads and writes the folder; ranks whose configuration, program or data differ from rank 0's are refused.
 Outcome train(const TrainOptions& options);
+
+/// train() for a network, loss, examples and noise structure of your own: the same run folder with metrics, checkpoints
+/// and resuming, the same ranks. Of the configuration, `model` and `data.name` are names to record; train.lr must be
+/// set; options.data is not used. A run is resumed with the task that began it: what the network computes cannot be
+/// compared.
+class Trainer {
+ public:
+  Trainer(TrainOptions options, Task task);
+
+  Outcome run();
+  const Config& config() const { return options_.config; }  ///< resolved: it says which estimator the noise uses
+  torch::nn::Module& module() const;                        ///< as the last step left it; after `run`
+  Evaluation evaluate() const;  ///< on the test set; after `run`. accuracy 0: no right answers
+
+ private:
+  TrainOptions options_;
+  Task task_;
+  std::shared_ptr<torch::nn::Module> module_;
+};
 
 /// A network of a run, as a checkpoint holds it.
 struct TrainedModel {

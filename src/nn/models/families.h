@@ -7,6 +7,8 @@ namespace covnoise::models {
 std::shared_ptr<Model> make_mlp(const ModelOptions& options);
 std::shared_ptr<Model> make_lenet(const ModelOptions& options);
 std::shared_ptr<Model> make_alexnet(const ModelOptions& options);
+std::shared_ptr<Model> make_f1(const ModelOptions& options);
+std::shared_ptr<Model> make_c1(const ModelOptions& options);
 
 /// `layers` is 11, 13, 16 or 19.
 std::shared_ptr<Model> make_vgg(std::int64_t layers, const ModelOptions& options);

@@ -57,6 +57,10 @@ void check_micro(const Config& config, std::int64_t batch) {
 /// Fails where an Injection with these options cannot be made.
 void check_noise(const Config& config) {
   Injection{config.noise};
+  const bool sgd = config.train.optimizer == "sgd";
+  require(sgd || !config.train.nesterov, "train.nesterov is for train.optimizer = \"sgd\"");
+  require(sgd || !config.noise.scale.match,
+          "noise.scale = \"match\" compares temperatures of sgd; with another train.optimizer give a number");
   check_micro(config, config.train.batch);
   for (const auto& change : config.train.batch_schedule) check_micro(config, change.batch);
 }
@@ -101,8 +105,6 @@ void check_config(const Config& config) {
   check_batch(config.train, config.train.batch, "train.batch");
   check_batch_schedule(config.train);
   check_noise(config);
-  require(!config.train.init.empty() || (!config.train.init_partial && config.train.init_sha256.empty()),
-          "train.init_partial and train.init_sha256 need train.init, the file of the initial weights");
   require((config.data.resize == 0 && config.data.crop == 0) || config.data.name.rfind("folder:", 0) == 0,
           fmt::format("data.resize and data.crop are for data sets folder:PATH, not for {}", config.data.name));
   if (config.data.train_limit > 0 && config.data.holdout >= config.data.train_limit) {

@@ -10,7 +10,7 @@
 namespace covnoise {
 
 using Member = std::variant<bool*, std::int64_t*, std::uint64_t*, double*, std::string*, std::vector<double>*,
-                            std::vector<BatchChange>*, NoiseScale*, Labels*, Placement*>;
+                            std::vector<std::string>*, std::vector<BatchChange>*, NoiseScale*, Labels*, Placement*>;
 
 /// What a value may be: numbers (and each of a list) between the two, text one of the choices (any, where there are
 /// none).

@@ -127,6 +127,7 @@ std::string wanted(const Member& member) {
     const char* operator()(const double*) const { return "a number"; }
     const char* operator()(const std::string*) const { return "text in quotes"; }
     const char* operator()(const std::vector<double>*) const { return "a list of numbers"; }
+    const char* operator()(const std::vector<std::string>*) const { return "a list of texts in quotes"; }
     const char* operator()(const std::vector<BatchChange>*) const { return "a list of [epoch, batch, lr]"; }
     const char* operator()(const NoiseScale*) const { return "a number or \"match\""; }
     const char* operator()(const Labels*) const { return "text in quotes"; }

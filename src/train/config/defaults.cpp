@@ -1,8 +1,11 @@
 #include "covnoise/train/defaults.h"
 
+#include "covnoise/core/error.h"
 #include "covnoise/core/internal/digest.h"
 #include "covnoise/nn/model_zoo.h"
 #include "covnoise/noise/structure.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -37,6 +40,9 @@ double default_rate(const std::string& model, std::int64_t batch) {
 
 void resolve_defaults(Config& config) {
   auto& train = config.train;
+  require(train.optimizer == "sgd" || train.lr > 0,
+          fmt::format("train.lr must be set for train.optimizer = \"{}\": the models' defaults are for sgd",
+                      train.optimizer));
   if (train.lr == 0) train.lr = default_rate(config.model, train.batch);
   for (auto& change : train.batch_schedule) {
     if (change.lr == 0) change.lr = default_rate(config.model, change.batch);

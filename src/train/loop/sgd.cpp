@@ -1,27 +1,34 @@
 #include "covnoise/train/sgd.h"
 
 #include "covnoise/ops/sgd_update.h"
+#include "train/loop/clipping.h"
 
 namespace covnoise {
 
 Sgd::Sgd(FlatParameters& parameters, const SgdOptions& options)
-    : parameters_(parameters), options_(options), momentum_(parameters.zeros()) {}
+    : parameters_(parameters),
+      options_(options),
+      momentum_(parameters.zeros()),
+      decayed_(decay_mask(parameters, options.no_decay)) {}
 
 at::Tensor Sgd::step(double lr, const StepNoise& noise, Placement placement) {
   const torch::NoGradGuard no_grad;
-  const auto& gradient = parameters_.gradient();
-  SgdUpdate update{lr, options_.momentum, options_.weight_decay,
-                   {}, options_.nesterov, placement == Placement::kGradient};
-  StepNoise added = noise;
-  if (options_.clip_norm > 0) {
-    // The norm of the sum needs the noise itself, not only its variance.
-    added = {noise.tensor(), {}, 1, {}};
-    const auto sum = added.defined() ? gradient + added.values : gradient;
-    update.clip =
-        sum.norm().to(at::kDouble).reciprocal_().mul_(options_.clip_norm).clamp_max_(1).to(gradient.scalar_type());
+  auto [added, factor] = clip(parameters_.gradient(), noise, options_.clip_norm);
+  SgdUpdate update{lr,     options_.momentum, options_.weight_decay,
+                   factor, options_.nesterov, placement == Placement::kGradient};
+  at::Tensor gradient = parameters_.gradient();
+  if (decayed_.defined() && options_.weight_decay > 0) {
+    // c g + w theta where the decay holds: a pass of its own, before the fused one.
+    gradient = factor.defined() ? gradient * factor : gradient.clone();
+    gradient.addcmul_(parameters_.values(), decayed_, options_.weight_decay);
+    if (factor.defined() && added.defined()) added.values = added.values * factor;
+    update.weight_decay = 0;
+    update.clip = at::Tensor();
   }
   sgd_update(parameters_.values(), gradient, momentum_, added, update);
-  return update.clip;
+  return factor;
 }
+
+std::vector<std::pair<std::string, at::Tensor>> Sgd::buffers() const { return {{"momentum", momentum_}}; }
 
 }  // namespace covnoise

@@ -3,6 +3,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/data/internal/digest.h"
+#include "covnoise/nn/batch_norm.h"
 #include "covnoise/train/internal/software.h"
 #include "train/files/provenance.h"
 #include "train/files/snapshot.h"
@@ -20,19 +21,20 @@ namespace covnoise {
 namespace {
 
 /// Refuses settings that would be recorded but not carried out.
-void refuse_what_would_not_be_done(const Config& config) {
+void refuse_what_would_not_be_done(const Config& config, const NoiseStructure& structure) {
   const auto& precision = config.train.precision;
   const bool gpu = training_device(config).is_cuda();  // an unavailable device is an Error of its own
   require(gpu || (precision != "bf16" && precision != "tf32"),
           fmt::format("train.precision = \"{}\" needs a GPU; use --device cuda, or --precision fp32 on the CPU",
                       precision));
+  require(!config.train.init.empty() || (!config.train.init_partial && config.train.init_sha256.empty()),
+          "train.init_partial and train.init_sha256 need train.init, the file of the initial weights");
   const double warmup = config.train.warmup;
   require(warmup < 1 || warmup < static_cast<double>(config.train.epochs),
           fmt::format("train.warmup = {:g} epochs is not shorter than the training, train.epochs = {}; lower it",
                       warmup, config.train.epochs));
   const std::int64_t largest = largest_batch(config);
-  const auto structure = make_structure(config.noise, model_info(config.model).batch_statistics);
-  require(structure->is_zero() || !structure->scaled_by_batch() || largest > config.noise.small_batch,
+  require(structure.is_zero() || !structure.scaled_by_batch() || largest > config.noise.small_batch,
           fmt::format("noise.structure = \"{}\" adds no noise, because the batch size, {}, is not larger than "
                       "noise.small_batch = {}; raise train.batch or lower noise.small_batch",
                       config.noise.structure, largest, config.noise.small_batch));
@@ -50,19 +52,39 @@ Outcome run_to_the_end(TrainingRun& run, const RunFiles& files, Communicator* ra
   }
 }
 
-}  // namespace
-
-Outcome train(const TrainOptions& options) {
-  refuse_what_would_not_be_done(options.config);
+/// What can be refused before data are loaded.
+void check_before_loading(const TrainOptions& options, const NoiseStructure& structure) {
+  refuse_what_would_not_be_done(options.config, structure);
   const RunFolder folder{options.out};
   auto* ranks = options.communicator;
   const bool writes = !ranks || ranks->rank() == 0;
   if (ranks) refuse_other_training(*ranks, options.config);
   if (writes && std::filesystem::exists(folder.config())) refuse_other_configuration(folder, options.config);
-  const DataSource source = options.data(data_request(options.config));
-  for (const auto& note : source.notes) options.say(note);
-  if (ranks) refuse_other_data(*ranks, source);
-  TrainingRun run(options, source);
+}
+
+/// Buffers of other people's layers would be each rank's own.
+void refuse_foreign_buffers(torch::nn::Module& module) {
+  std::set<std::string> known;
+  module.apply([&](const std::string& name, torch::nn::Module& part) {
+    if (!part.as<GhostBatchNorm2dImpl>()) return;
+    const std::string prefix = name.empty() ? "" : name + ".";
+    known.insert({prefix + "running_mean", prefix + "running_var"});
+  });
+  for (const auto& item : module.named_buffers()) {
+    require(known.count(item.key()) > 0,
+            fmt::format("buffer '{}' would be each rank's own: on several ranks use covnoise's batch normalisation",
+                        item.key()));
+  }
+}
+
+/// `digest` is that of the run's data, which it records.
+Outcome train_in_folder(const TrainOptions& options, const std::function<std::string()>& digest,
+                        const std::function<RunTask(at::Device)>& make, std::shared_ptr<torch::nn::Module>& trained) {
+  const RunFolder folder{options.out};
+  auto* ranks = options.communicator;
+  const bool writes = !ranks || ranks->rank() == 0;
+  TrainingRun run(options, make);
+  trained = run.task().module;
 
   std::optional<RunLock> lock;
   if (writes) {
@@ -72,7 +94,7 @@ Outcome train(const TrainOptions& options) {
   }
   CheckpointStore store(folder.checkpoints());
   const auto latest = writes ? store.load_latest(options.say) : std::nullopt;
-  const std::string data = writes ? data_digest(source) : "";
+  const std::string data = writes ? digest() : "";
   if (latest) refuse_other_provenance(*latest, folder, data, options.say);
   if (writes && !latest) refuse_lost_checkpoints(folder);
   const auto checkpoint = ranks    ? share_checkpoint(*ranks, latest)
@@ -92,6 +114,50 @@ Outcome train(const TrainOptions& options) {
   record_software(folder, options.config.run.device, latest ? std::optional(latest->step) : std::nullopt);
   MetricsWriter metrics(folder.root, latest ? std::optional(latest->step) : std::nullopt);
   return run_to_the_end(run, {&store, &metrics, {settings_of(options.config), data}}, ranks);
+}
+
+}  // namespace
+
+Outcome train(const TrainOptions& options) {
+  check_before_loading(options,
+                       *make_structure(options.config.noise, model_info(options.config.model).batch_statistics));
+  const DataSource source = options.data(data_request(options.config));
+  for (const auto& note : source.notes) options.say(note);
+  if (options.communicator) refuse_other_data(*options.communicator, source.name, data_digest(source));
+  std::shared_ptr<torch::nn::Module> trained;
+  return train_in_folder(
+      options, [&] { return data_digest(source); },
+      [&](at::Device device) { return make_run_task(options.config, source, device); }, trained);
+}
+
+Trainer::Trainer(TrainOptions options, Task task) : options_(std::move(options)), task_(std::move(task)) {
+  require(task_.module && task_.loss, "a Task needs a module and a loss");
+  const auto module = task_.module();
+  if (options_.communicator) refuse_foreign_buffers(*module);
+  resolve_own_defaults(options_.config, *module);
+}
+
+Outcome Trainer::run() {
+  const auto structure = task_.structure ? task_.structure() : make_structure(options_.config.noise);
+  check_before_loading(options_, *structure);
+  auto examples = task_.train;
+  examples.insert(examples.end(), task_.test.begin(), task_.test.end());
+  if (options_.communicator)
+    refuse_other_data(*options_.communicator, options_.config.data.name, data_digest(examples));
+  return train_in_folder(
+      options_, [&] { return data_digest(examples); },
+      [&](at::Device device) { return make_run_task(options_.config, task_, device); }, module_);
+}
+
+torch::nn::Module& Trainer::module() const {
+  require(module_ != nullptr, "there is no network before Trainer::run");
+  return *module_;
+}
+
+Evaluation Trainer::evaluate() const {
+  const auto loss = [this](const GradientPass::Examples& examples) { return task_.loss(module(), examples); };
+  const auto device = training_device(options_.config);
+  return evaluate_task(module(), loss, TensorSource(task_.test, options_.config.seed, device), nullptr);
 }
 
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& model) {

@@ -3,7 +3,6 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
 #include "train/files/snapshot.h"
-#include "train/loop/initial_model.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,46 +14,48 @@ namespace covnoise {
 namespace {
 
 /// An epoch's record for the user.
-std::string epoch_line(const nlohmann::ordered_json& record, std::int64_t epochs) {
+std::string epoch_line(const nlohmann::ordered_json& record, std::int64_t epochs, const char* unit) {
   const auto number = [&](const char* key) { return record.at(key).get<double>(); };
-  std::string line = fmt::format("epoch {:>3}/{}  train loss {:.4f}  accuracy {:.2f} %", record.at("epoch").get<int>(),
-                                 epochs, number("train_loss"), 100 * number("train_accuracy"));
+  const auto accuracy = [&](const char* key) {
+    return record.contains(key) ? fmt::format("  accuracy {:.2f} %", 100 * number(key)) : "";
+  };
+  std::string line = fmt::format("epoch {:>3}/{}  train loss {:.4f}{}", record.at("epoch").get<int>(), epochs,
+                                 number("train_loss"), accuracy("train_accuracy"));
   if (record.contains("test_loss"))
-    line += fmt::format("  test loss {:.4f}  accuracy {:.2f} %", number("test_loss"), 100 * number("test_accuracy"));
+    line += fmt::format("  test loss {:.4f}{}", number("test_loss"), accuracy("test_accuracy"));
   if (record.contains("val_accuracy")) line += fmt::format("  held out {:.2f} %", 100 * number("val_accuracy"));
-  return line + fmt::format("  lr {:g}  {:.0f} images/s", number("lr"), number("images_per_s"));
+  return line + fmt::format("  lr {:g}  {:.0f} {}s/s", number("lr"), number("images_per_s"), unit);
 }
 
 /// Which noise, for the first line of a run; empty without noise.
-std::string noise_text(const NoiseOptions& noise, std::int64_t micro_batch) {
-  const auto structure = make_structure(noise);
-  if (structure->is_zero()) return "";
-  std::string text = "; noise " + noise.structure;
+std::string noise_text(const NoiseOptions& noise, const NoiseStructure& structure, std::int64_t micro_batch) {
+  if (structure.is_zero()) return "";
+  std::string text = "; noise " + (noise.structure == "none" ? std::string("of your own") : noise.structure);
   if (noise.estimator == "ghost") text += fmt::format(" (ghost, groups of {})", noise.estimator_group());
   if (noise.estimator == "micro")
     text += fmt::format(" (micro, micro-batches of {})", micro_batch);
   else if (noise.estimator != "ghost" && noise.estimator != "auto")
     text += fmt::format(" ({})", noise.estimator);
   text += noise.placement == Placement::kGradient ? " in the gradient" : " in the update";
-  if (!structure->scaled_by_batch()) return text + fmt::format(", sigma {:g}", noise.sigma);
+  if (!structure.scaled_by_batch()) return text + fmt::format(", sigma {:g}", noise.sigma);
   text += noise.scale.match ? ", scale matched to" : fmt::format(", scale {:g} for", noise.scale.factor);
   return text + fmt::format(" batch {}, for {:g} % of the training", noise.small_batch, 100 * noise.stop_after);
 }
 
 }  // namespace
 
-TrainingRun::TrainingRun(const TrainOptions& options, const DataSource& source)
+TrainingRun::TrainingRun(const TrainOptions& options, const std::function<RunTask(at::Device)>& make)
     : options_(options),
       config_(options.config),
       device_(training_device(options.config)),
       stream_(device_),
-      split_(make_split(source, options.config)),
-      schedule_(options.config, split_.train.size()),
-      model_(initial_model(options.config, source, device_)),
-      parameters_(*model_),
-      step_(options.config, *model_, parameters_, schedule_, options.communicator, options.buckets),
-      guessing_loss_(std::log(static_cast<double>(source.classes.size()))) {
-  model_->train();
+      task_(make(device_)),
+      schedule_(options.config, task_.train->size()),
+      parameters_(*task_.module),
+      noise_text_(noise_text(config_.noise, *task_.structure, config_.train.micro_batch)),
+      step_(options.config, *task_.module, task_.loss, std::move(task_.structure), parameters_, schedule_,
+            options.communicator, options.buckets) {
+  task_.module->train();
   step_.set_before_micro_batch([this] { check_stop_now(); });
 }
 
@@ -62,33 +63,35 @@ void TrainingRun::check_stop_now() const {
   if (options_.stop_now()) throw StoppedNow();
 }
 
-void TrainingRun::restore_momentum(const LoadedCheckpoint& latest) {
+void TrainingRun::restore_optimizer(const LoadedCheckpoint& latest) {
   const auto& stored = latest.checkpoint.optimizer;
-  for (const auto& entry : parameters_.entries()) {
-    const std::string name = "momentum." + entry.name;
+  const auto damaged = [&](const std::string& what) {
+    return fmt::format("checkpoint {} is damaged: optimizer.safetensors {}; remove it, and the previous one is used",
+                       latest.path.string(), what);
+  };
+  const auto restore = [&](const std::string& name, const at::Tensor& slot) {
     const auto found = std::find_if(stored.begin(), stored.end(), [&](const auto& item) { return item.first == name; });
-    const auto slot = parameters_.view(step_.sgd().momentum_buffer(), entry);
-    const auto damaged = [&](const std::string& what) {
-      return fmt::format("checkpoint {} is damaged: optimizer.safetensors {}; remove it, and the previous one is used",
-                         latest.path.string(), what);
-    };
     require(found != stored.end(), damaged("has no " + name));
     require(found->second.sizes() == slot.sizes(),
             damaged(fmt::format("has {} of shape [{}], not [{}]", name, fmt::join(found->second.sizes(), ", "),
                                 fmt::join(slot.sizes(), ", "))));
     slot.copy_(found->second);
+  };
+  for (const auto& [kind, buffer] : step_.optimizer().buffers()) {
+    for (const auto& entry : parameters_.entries()) restore(kind + "." + entry.name, parameters_.view(buffer, entry));
   }
 }
 
 void TrainingRun::restore(const RankCheckpoint& latest) {
   const auto& checkpoint = latest.common.checkpoint;
-  load_model_tensors(*model_, checkpoint.model);
-  restore_momentum(latest.common);
+  load_model_tensors(*task_.module, checkpoint.model);
+  restore_optimizer(latest.common);
   // Statistics of other shards of the batch are useless: the next step measures new ones.
   if (latest.same_ranks || !step_.injection().drawn_by_shards())
     step_.injection().load_state(checkpoint.optimizer, parameters_);
   if (auto* all_reduce = step_.all_reduce()) all_reduce->load_state(latest.own);
   progress_ = Progress::from_json(checkpoint.state);
+  step_.optimizer().set_steps_done(progress_.step);
   for (const auto& record : read_metrics(options_.out, progress_.step)) {
     seconds_before_ = record.value("seconds", seconds_before_);
     warned_ = warned_ || record.value("kind", "") == "warning";
@@ -109,8 +112,8 @@ Outcome TrainingRun::run(const RunFiles& files) {
     const std::int64_t epoch = schedule_.epoch_of(progress_.step);
     one_step(files.metrics);
     save_snapshot();
-    bar.update(progress_.step,
-               fmt::format("epoch {}/{}  {:.0f} images/s", epoch + 1, schedule_.epochs(), images_per_second()));
+    bar.update(progress_.step, fmt::format("epoch {}/{}  {:.0f} {}s/s", epoch + 1, schedule_.epochs(),
+                                           images_per_second(), task_.unit));
     if (progress_.step == schedule_.first_step(epoch) + schedule_.steps_per_epoch(epoch)) {
       bar.clear();
       end_epoch(epoch, files);
@@ -129,7 +132,7 @@ void TrainingRun::one_step(MetricsWriter* metrics) {
   const auto begin = Clock::now();
   const std::int64_t epoch = schedule_.epoch_of(progress_.step), batch = schedule_.batch(epoch);
   if (order_epoch_ != epoch) {
-    order_ = split_.train.order(epoch);
+    order_ = task_.train->order(epoch);
     order_epoch_ = epoch;
   }
   const std::int64_t steps = schedule_.steps_per_epoch(epoch), place = progress_.step - schedule_.first_step(epoch);
@@ -138,7 +141,7 @@ void TrainingRun::one_step(MetricsWriter* metrics) {
   const bool logged = (progress_.step + 1) % every == 0;
   auto* all_reduce = step_.all_reduce();
   if (all_reduce) all_reduce->request_stop(options_.stop_requested());
-  step_.launch(progress_.step, split_.train, order_.narrow(0, place * batch, batch), logged,
+  step_.launch(progress_.step, *task_.train, order_.narrow(0, place * batch, batch), logged,
                place + 1 < steps ? order_.narrow(0, (place + 1) * batch, batch) : at::Tensor());
   ++progress_.step;
   training_images_ += batch;
@@ -178,22 +181,23 @@ double TrainingRun::images_per_second() const {
 void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
   const auto& context = result.context;
   const double rate = result.clip_factor * context.lr / (1 - context.momentum);
-  nlohmann::ordered_json record = {
-      {"kind", "step"},
-      {"step", progress_.step},
-      {"epoch", schedule_.epoch_of(context.step) + 1},
-      {"train_loss", result.loss},
-      {"train_accuracy", static_cast<double>(result.correct) / static_cast<double>(context.batch)},
-      {"lr", context.lr},
-      {"batch", context.batch},
-      {"grad_norm", result.grad_norm},
-      {"noise_norm", result.noise_norm},
-      {"weight_norm", result.weight_norm}};
+  nlohmann::ordered_json record = {{"kind", "step"},
+                                   {"step", progress_.step},
+                                   {"epoch", schedule_.epoch_of(context.step) + 1},
+                                   {"train_loss", result.loss}};
+  add_accuracy(record, "train_accuracy", static_cast<double>(result.correct) / static_cast<double>(context.batch));
+  record.update({{"lr", context.lr},
+                 {"batch", context.batch},
+                 {"grad_norm", result.grad_norm},
+                 {"noise_norm", result.noise_norm},
+                 {"weight_norm", result.weight_norm}});
   if (config_.train.clip_norm > 0) record["clip_factor"] = result.clip_factor;
   if (result.fisher_trace) record["fisher_trace"] = *result.fisher_trace;
   if (const auto scale = progress_.noise_scale(); scale && result.fisher_trace) record["noise_scale"] = *scale;
-  record["temperature"] = rate / static_cast<double>(context.batch);
-  record["noise_temperature"] = result.clip_factor * step_.injection().noise_temperature(context, result.noise_scale);
+  if (config_.train.optimizer == "sgd") {  // of which temperatures are defined
+    record["temperature"] = rate / static_cast<double>(context.batch);
+    record["noise_temperature"] = result.clip_factor * step_.injection().noise_temperature(context, result.noise_scale);
+  }
   record["images_per_s"] = images_per_second();
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
   metrics.write(record);
@@ -204,21 +208,36 @@ nlohmann::ordered_json TrainingRun::evaluation(std::int64_t epoch, double& judge
   const std::int64_t every = config_.train.eval_every;
   if (!finished() && (every == 0 || (epoch + 1) % every != 0)) return record;
   const auto whole = whole_statistics();
-  const auto check = [this] { check_stop_now(); };
   if (config_.train.eval_train == "every" || (config_.train.eval_train == "last" && finished())) {
-    const auto train = evaluate(*model_, split_.train, options_.communicator, check);
+    const auto train = evaluate_on(*task_.train);
     record["train_eval_loss"] = train.loss;
-    record["train_eval_accuracy"] = train.accuracy;
+    add_accuracy(record, "train_eval_accuracy", train.accuracy);
   }
-  const auto test = evaluate(*model_, split_.test, options_.communicator, check);
+  // Without right answers a lower loss is better; the best checkpoint has the largest number.
+  const auto merit = [&](const Evaluation& of) { return task_.answers ? of.accuracy : std::exp(-of.loss); };
+  const auto test = evaluate_on(*task_.test);
   record["test_loss"] = test.loss;
-  record["test_accuracy"] = test.accuracy;
-  judged = test.accuracy;
-  if (split_.validation) {
-    judged = evaluate(*model_, *split_.validation, options_.communicator, check).accuracy;
-    record["val_accuracy"] = judged;
+  add_accuracy(record, "test_accuracy", test.accuracy);
+  judged = merit(test);
+  if (task_.validation) {
+    const auto validation = evaluate_on(*task_.validation);
+    judged = merit(validation);
+    add_accuracy(record, "val_accuracy", validation.accuracy);
+    if (!task_.answers) record["val_loss"] = validation.loss;
   }
   return record;
+}
+
+Evaluation TrainingRun::evaluate_on(const ExampleSource& source) {
+  const auto loss = [this](const GradientPass::Examples& examples) {
+    check_stop_now();
+    return task_.loss(examples);
+  };
+  return evaluate_task(*task_.module, loss, source, options_.communicator);
+}
+
+void TrainingRun::add_accuracy(nlohmann::ordered_json& record, const char* key, double accuracy) const {
+  if (task_.answers) record[key] = accuracy;
 }
 
 void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
@@ -226,8 +245,8 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
   nlohmann::ordered_json record = {{"kind", "epoch"},
                                    {"step", progress_.step},
                                    {"epoch", epoch + 1},
-                                   {"train_loss", progress_.epoch_loss / examples},
-                                   {"train_accuracy", static_cast<double>(progress_.epoch_correct) / examples}};
+                                   {"train_loss", progress_.epoch_loss / examples}};
+  add_accuracy(record, "train_accuracy", static_cast<double>(progress_.epoch_correct) / examples);
   const double speed = images_per_second();
   double judged = -1;  // never the best
   record.update(evaluation(epoch, judged));
@@ -239,7 +258,7 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
     files.metrics->write(record);
     files.metrics->flush_synced();
   }
-  options_.say(epoch_line(record, schedule_.epochs()));
+  options_.say(epoch_line(record, schedule_.epochs(), task_.unit));
   check_health(epoch, progress_.epoch_loss / examples, files.metrics);
   progress_.start_epoch();
   training_seconds_ = 0;
@@ -253,13 +272,13 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
 }
 
 void TrainingRun::check_health(std::int64_t epoch, double train_loss, MetricsWriter* metrics) {
-  if (warned_ || epoch < schedule_.warmup() || train_loss <= guessing_loss_) return;
+  if (warned_ || epoch < schedule_.warmup() || train_loss <= task_.guessing_loss) return;
   warned_ = true;
   const std::string message = fmt::format(
       "the training loss of epoch {}, {:.2f}, is above that of guessing, {:.2f}: clip the gradient "
       "(train.clip_norm=1), "
       "lengthen train.warmup or lower train.lr",
-      epoch + 1, train_loss, guessing_loss_);
+      epoch + 1, train_loss, task_.guessing_loss);
   options_.say("warning: " + message);
   if (!metrics) return;
   metrics->write({{"kind", "warning"}, {"step", progress_.step}, {"epoch", epoch + 1}, {"message", message}});
@@ -277,9 +296,10 @@ void TrainingRun::save(const RunFiles& files, bool scheduled) {
   const auto whole = whole_statistics();
   if (!files.store) return;
   add_provenance(checkpoint.state, files.provenance, files.metrics->records());
-  checkpoint.model = model_tensors(*model_);
-  for (const auto& entry : parameters_.entries()) {
-    checkpoint.optimizer.emplace_back("momentum." + entry.name, parameters_.view(step_.sgd().momentum_buffer(), entry));
+  checkpoint.model = model_tensors(*task_.module);
+  for (const auto& [kind, buffer] : step_.optimizer().buffers()) {
+    for (const auto& entry : parameters_.entries())
+      checkpoint.optimizer.emplace_back(kind + "." + entry.name, parameters_.view(buffer, entry));
   }
   if (!step_.all_reduce() || !step_.injection().drawn_by_shards()) {
     for (auto& item : step_.injection().state()) checkpoint.optimizer.push_back(std::move(item));
@@ -295,20 +315,20 @@ void TrainingRun::save_snapshot() {
   if (options_.communicator && options_.communicator->rank() != 0) return;
   const RunFolder folder{options_.out};
   create_folders(folder.snapshots());
-  write_snapshot(folder.snapshot(progress_.step), model_tensors(*model_));
+  write_snapshot(folder.snapshot(progress_.step), model_tensors(*task_.module));
 }
 
 std::string TrainingRun::summary() const {
-  const std::int64_t batch = schedule_.batch(0), dropped = split_.train.size() % batch;
+  const std::int64_t batch = schedule_.batch(0), dropped = task_.train->size() % batch;
   return fmt::format(
-      "{} on {}, regime {}, seed {}: {} parameters, {} epoch{} of {} step{} of {} images, learning rate {:g}{}{}",
+      "{} on {}, regime {}, seed {}: {} parameters, {} epoch{} of {} step{} of {} {}s, learning rate {:g}{}{}",
       config_.model, config_.data.name, config_.regime, config_.seed, parameters_.count(), schedule_.epochs(),
       schedule_.epochs() == 1 ? "" : "s", schedule_.steps_per_epoch(0), schedule_.steps_per_epoch(0) == 1 ? "" : "s",
-      batch, schedule_.base_lr(0),
-      dropped > 0
-          ? fmt::format(" (the last incomplete batch, {} image{}, is dropped)", dropped, dropped == 1 ? "" : "s")
-          : "",
-      noise_text(config_.noise, config_.train.micro_batch));
+      batch, task_.unit, schedule_.base_lr(0),
+      dropped > 0 ? fmt::format(" (the last incomplete batch, {} {}{}, is dropped)", dropped, task_.unit,
+                                dropped == 1 ? "" : "s")
+                  : "",
+      noise_text_);
 }
 
 }  // namespace covnoise

@@ -8,6 +8,7 @@
 #include "train/files/provenance.h"
 #include "train/loop/initial_weights.h"
 #include "train/loop/run_progress.h"
+#include "train/loop/run_task.h"
 #include "train/loop/training_step.h"
 #include "train/ranks/rank_states.h"
 
@@ -28,7 +29,8 @@ struct StoppedNow {};
 /// The training loop of one run's folder.
 class TrainingRun {
  public:
-  TrainingRun(const TrainOptions& options, const DataSource& source);
+  /// `make` is called once, in the stream of the run.
+  TrainingRun(const TrainOptions& options, const std::function<RunTask(at::Device)>& make);
 
   /// Starts from the weights in train.init; returns a line for the user.
   std::string load_initial_weights() { return covnoise::load_initial_weights(*model_, config_.train); }
@@ -37,6 +39,7 @@ class TrainingRun {
   bool finished() const { return progress_.step == schedule_.total_steps(); }
   Outcome run(const RunFiles& files);
   std::string summary() const;  ///< one line for the user
+  const RunTask& task() const { return task_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -49,27 +52,28 @@ class TrainingRun {
   void log_step(const StepResult& result, MetricsWriter& metrics);
   /// Says once, in the output and the metrics, that the loss of an epoch after the warm-up is above that of guessing.
   void check_health(std::int64_t epoch, double train_loss, MetricsWriter* metrics);
-  void restore_momentum(const LoadedCheckpoint& latest);
+  void restore_optimizer(const LoadedCheckpoint& latest);
   void save(const RunFiles& files, bool scheduled);
   void save_snapshot();
   /// For evaluation and saving: the running statistics of all ranks.
   std::unique_ptr<RunningStatistics::Whole> whole_statistics();
   double images_per_second() const;
+  Evaluation evaluate_on(const ExampleSource& source);
+  void add_accuracy(nlohmann::ordered_json& record, const char* key, double accuracy) const;  ///< if there is one
   void check_stop_now() const;
 
   const TrainOptions& options_;
   const Config& config_;
   at::Device device_;
   DeviceStream stream_;
-  Split split_;
+  RunTask task_;
   Schedule schedule_;
-  std::shared_ptr<Model> model_;
   FlatParameters parameters_;
+  std::string noise_text_;  // which noise, for the first line
   TrainingStep step_;
   Progress progress_;
   bool stop_agreed_ = false;  // by several ranks
   bool warned_ = false;       // about a loss above that of guessing
-  double guessing_loss_;      // ln(number of classes)
   at::Tensor order_;          // of order_epoch_
   std::int64_t order_epoch_ = -1;
   double training_seconds_ = 0;  // of the current epoch in this process, without evaluation

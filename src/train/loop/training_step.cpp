@@ -1,5 +1,8 @@
 #include "train/loop/training_step.h"
 
+#include "covnoise/train/adamw.h"
+#include "covnoise/train/sgd.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,19 +37,38 @@ at::Tensor details_of(const at::Tensor& noise_norm, const at::Tensor& clip, cons
   return at::stack({number(noise_norm, 0), number(clip, 1), number(weight_norm, 0), number(clipped_scale, scale)});
 }
 
+std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& train, FlatParameters& parameters) {
+  if (train.optimizer == "adamw") {
+    const AdamWOptions options{train.momentum,     train.beta2,     train.eps,
+                               train.weight_decay, train.clip_norm, train.no_decay};
+    return std::make_unique<AdamW>(parameters, options);
+  }
+  const SgdOptions options{train.momentum, train.nesterov, train.weight_decay, train.clip_norm, train.no_decay};
+  return std::make_unique<Sgd>(parameters, options);
+}
+
 }  // namespace
 
 TrainingStep::TrainingStep(const Config& config, Model& model, FlatParameters& parameters, const Schedule& schedule,
                            Communicator* communicator, const BucketOptions& buckets)
+    : TrainingStep(
+          config, model,
+          [&model](const GradientPass::Examples& examples) {
+            return cross_entropy(model.forward(examples[0]), examples[1]);
+          },
+          make_structure(config.noise, model_info(config.model).batch_statistics), parameters, schedule, communicator,
+          buckets) {}
+
+TrainingStep::TrainingStep(const Config& config, torch::nn::Module& module, GradientPass::Loss loss,
+                           std::unique_ptr<NoiseStructure> structure, FlatParameters& parameters,
+                           const Schedule& schedule, Communicator* communicator, const BucketOptions& buckets)
     : config_(config),
       parameters_(parameters),
       schedule_(schedule),
-      pass_(model, [&model](const at::Tensor& images) { return model.forward(images); }, parameters,
-            {config.noise.estimator_group(), config.train.micro_batch, {}}),
-      injection_(config.noise, model_info(config.model).batch_statistics),
-      sgd_(parameters,
-           {config.train.momentum, config.train.nesterov, config.train.weight_decay, config.train.clip_norm}),
-      all_reduce_(communicator ? std::make_unique<GradientAllReduce>(*communicator, config, model, parameters,
+      pass_(module, std::move(loss), parameters, {config.noise.estimator_group(), config.train.micro_batch, {}}),
+      injection_(config.noise, std::move(structure)),
+      optimizer_(make_optimizer(config.train, parameters)),
+      all_reduce_(communicator ? std::make_unique<GradientAllReduce>(*communicator, config, module, parameters,
                                                                      injection_, buckets)
                                : nullptr) {}
 
@@ -63,11 +85,11 @@ StepContext TrainingStep::context(std::int64_t step) const {
   return context;
 }
 
-void TrainingStep::launch(std::int64_t step, const Loader& loader, const at::Tensor& indices, bool details,
+void TrainingStep::launch(std::int64_t step, const ExampleSource& source, const at::Tensor& indices, bool details,
                           const at::Tensor& next) {
   Launched launched;
   launched.context = context(step);
-  const auto& [statistics, metrics] = run_pass(loader, indices, next, launched.context);
+  const auto& [statistics, metrics] = run_pass(source, indices, next, launched.context);
   const torch::NoGradGuard no_grad;
   launched.squares = statistics.diagonal.defined() && statistics.factors.empty();
   launched.centred = statistics.centred;
@@ -78,7 +100,7 @@ void TrainingStep::launch(std::int64_t step, const Loader& loader, const at::Ten
   const auto scale = injection_.clipped_scale(noise, parameters_.gradient(), launched.context);
   if (scale.defined()) noise = {noise.tensor() * scale, {}, 1, {}};
   if (noise.defined() && details) noise_norm = noise.tensor().norm();
-  const auto clip = sgd_.step(launched.context.lr, noise, injection_.placement());
+  const auto clip = optimizer_->step(launched.context.lr, noise, injection_.placement());
   if (details) {
     launched.details =
         details_of(noise_norm, clip, parameters_.values().norm(), scale, injection_.scale(launched.context));
@@ -87,7 +109,7 @@ void TrainingStep::launch(std::int64_t step, const Loader& loader, const at::Ten
 }
 
 /// Over the whole batch, or over this rank's shard.
-const GradientPass::Result& TrainingStep::run_pass(const Loader& loader, const at::Tensor& indices,
+const GradientPass::Result& TrainingStep::run_pass(const ExampleSource& source, const at::Tensor& indices,
                                                    const at::Tensor& next, const StepContext& at) {
   const Shard shard = all_reduce_ ? all_reduce_->begin(at) : Shard{0, at.batch, at.batch};
   if (shard.count == 0) return all_reduce_->nothing();
@@ -97,11 +119,10 @@ const GradientPass::Result& TrainingStep::run_pass(const Loader& loader, const a
   batch.size = shard.count;
   batch.load = [&](std::int64_t first, std::int64_t count) {
     before_micro_batch_();
-    const auto chosen = indices.narrow(0, shard.first + first, count);
-    GradientPass::Examples examples{loader.images(chosen, epoch), loader.labels(chosen)};
+    auto examples = source.load(indices.narrow(0, shard.first + first, count), epoch);
     const std::int64_t left = shard.count - (first + count);
-    if (left > 0) loader.prefetch(indices.narrow(0, shard.first + first + count, std::min(count, left)));
-    if (left == 0 && next.defined()) loader.prefetch(next.narrow(0, shard.first, std::min(micro_batch, shard.count)));
+    if (left > 0) source.prefetch(indices.narrow(0, shard.first + first + count, std::min(count, left)));
+    if (left == 0 && next.defined()) source.prefetch(next.narrow(0, shard.first, std::min(micro_batch, shard.count)));
     return examples;
   };
   if (all_reduce_)

@@ -6,8 +6,9 @@
 #include "covnoise/train/defaults.h"
 #include "covnoise/train/diverged.h"
 #include "covnoise/train/internal/split.h"
+#include "covnoise/train/optimizer.h"
 #include "covnoise/train/schedule.h"
-#include "covnoise/train/sgd.h"
+#include "train/loop/example_source.h"
 #include "train/ranks/gradient_all_reduce.h"
 
 namespace covnoise {
@@ -31,13 +32,20 @@ struct StepResult {
 class TrainingStep {
  public:
   /// `communicator` connects the ranks that share each batch; may be null.
+  TrainingStep(const Config& config, torch::nn::Module& module, GradientPass::Loss loss,
+               std::unique_ptr<NoiseStructure> structure, FlatParameters& parameters, const Schedule& schedule,
+               Communicator* communicator = nullptr, const BucketOptions& buckets = {});
+  /// The same for a network of the table.
   TrainingStep(const Config& config, Model& model, FlatParameters& parameters, const Schedule& schedule,
                Communicator* communicator = nullptr, const BucketOptions& buckets = {});
 
   /// Step `step` on the examples `indices` of the training set. On a GPU it may still be running when this returns.
-  /// `next`: the examples of the step after it, if known, for the loader to read ahead.
-  void launch(std::int64_t step, const Loader& loader, const at::Tensor& indices, bool details,
+  /// `next`: the examples of the step after it, if known, to read ahead.
+  void launch(std::int64_t step, const ExampleSource& source, const at::Tensor& indices, bool details,
               const at::Tensor& next = {});
+  void launch(std::int64_t step, const Loader& loader, const at::Tensor& indices, bool details) {
+    launch(step, LoaderSource(loader), indices, details);
+  }
   /// The results of the steps launched since the last call; waits for them. A loss, gradient or weight that is not
   /// finite is an Error that names the step and the parameter.
   std::vector<StepResult> collect();
@@ -45,7 +53,7 @@ class TrainingStep {
   /// Called on this thread before each micro-batch is loaded (on a GPU: before each batch); may throw.
   void set_before_micro_batch(std::function<void()> call) { before_micro_batch_ = std::move(call); }
 
-  Sgd& sgd() { return sgd_; }
+  Optimizer& optimizer() { return *optimizer_; }
   Injection& injection() { return injection_; }
   GradientAllReduce* all_reduce() { return all_reduce_.get(); }  ///< null in a single process
 
@@ -57,7 +65,7 @@ class TrainingStep {
     at::Tensor details;  // if requested: noise norm, clipping factor, weight norm, s
   };
   StepContext context(std::int64_t step) const;
-  const GradientPass::Result& run_pass(const Loader& loader, const at::Tensor& indices, const at::Tensor& next,
+  const GradientPass::Result& run_pass(const ExampleSource& source, const at::Tensor& indices, const at::Tensor& next,
                                        const StepContext& at);
   StepResult result_of(const Launched& launched, const StepMetrics& metrics) const;
 
@@ -66,7 +74,7 @@ class TrainingStep {
   const Schedule& schedule_;
   GradientPass pass_;
   Injection injection_;
-  Sgd sgd_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<GradientAllReduce> all_reduce_;
   std::vector<Launched> launched_;
   std::function<void()> before_micro_batch_ = [] {};

@@ -21,11 +21,14 @@ bool final_by_layers(const Needs& needs) {
   return needs.extra == ExtraBackward::kNone && needs.labels == Labels::kData && needs.squares != Squares::kMicro;
 }
 
-/// Whether clipping needs the sum of the ranks' noise apart from that of their gradients: where the update would
-/// otherwise get differenced noise, or where the norms of both decide the matched scale.
+/// Whether the update needs the sum of the ranks' noise apart from that of their gradients: where clipping would
+/// otherwise get differenced noise, where the norms of both decide the matched scale, or where the update is not
+/// linear.
 bool noise_apart(const Config& config, const Injection& injection) {
   const bool differenced = injection.placement() == Placement::kUpdate && config.train.momentum > 0;
-  return config.train.clip_norm > 0 && injection.drawn_by_shards() && (differenced || config.noise.scale.match);
+  const bool clipped = config.train.clip_norm > 0 && (differenced || config.noise.scale.match);
+  const bool not_linear = injection.placement() == Placement::kUpdate && config.train.optimizer != "sgd";
+  return injection.drawn_by_shards() && (clipped || not_linear);
 }
 
 /// The statistics of a slice of the parameters, from complete ones.
@@ -48,12 +51,12 @@ GradientStatistics slice_of(const GradientStatistics& whole, const FlatParameter
 
 }  // namespace
 
-GradientAllReduce::GradientAllReduce(Communicator& communicator, const Config& config, Model& model,
+GradientAllReduce::GradientAllReduce(Communicator& communicator, const Config& config, torch::nn::Module& model,
                                      FlatParameters& parameters, Injection& injection, const BucketOptions& buckets)
     : communicator_(communicator),
       parameters_(parameters),
       injection_(injection),
-      sharding_(config, injection.structure_needs()),
+      sharding_(config, injection.structure_needs(), normalises_by_batch(model)),
       running_(model, communicator),
       separate_(noise_apart(config, injection)) {
   require(

@@ -1,7 +1,6 @@
 #pragma once
 #include "covnoise/distributed/communicator.h"
 #include "covnoise/nn/gradient_ready_hooks.h"
-#include "covnoise/nn/model_zoo.h"
 #include "covnoise/noise/gradient_pass.h"
 #include "covnoise/noise/injection.h"
 #include "train/ranks/buckets.h"
@@ -29,11 +28,12 @@ namespace covnoise {
 ///
 /// With train.clip_norm the update clips the sum by its norm. In the update placement with momentum, this sum must be
 /// free of the differenced noise of earlier steps, which has been clipped already, and for a matched temperature the
-/// norms of gradient and noise decide the scale: the noise of the ranks is then a second message.
+/// norms of gradient and noise decide the scale: the noise of the ranks is then a second message. So it is in the
+/// update of AdamW, which is not linear in the gradient.
 class GradientAllReduce {
  public:
-  GradientAllReduce(Communicator& communicator, const Config& config, Model& model, FlatParameters& parameters,
-                    Injection& injection, const BucketOptions& buckets);
+  GradientAllReduce(Communicator& communicator, const Config& config, torch::nn::Module& model,
+                    FlatParameters& parameters, Injection& injection, const BucketOptions& buckets);
 
   /// This rank's shard of a step's batch, before its passes.
   Shard begin(const StepContext& context);

@@ -56,12 +56,12 @@ void refuse_other_training(Communicator& communicator, const Config& config, con
   }
 }
 
-void refuse_other_data(Communicator& communicator, const DataSource& source) {
-  const auto all = communicator.all_gather(data_digest(source));
+void refuse_other_data(Communicator& communicator, const std::string& name, const std::string& digest) {
+  const auto all = communicator.all_gather(digest);
   for (int rank = 1; rank < communicator.size(); ++rank) {
     if (all[static_cast<std::size_t>(rank)] == all[0]) continue;
     refuse_together(communicator, fmt::format("rank {} ({}) has other data of the name {}: its bytes are not rank 0's",
-                                              rank, communicator.name_of(rank), source.name));
+                                              rank, communicator.name_of(rank), name));
   }
 }
 

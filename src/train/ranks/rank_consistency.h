@@ -4,6 +4,7 @@
 #include "covnoise/train/config.h"
 
 #include <string>
+#include <vector>
 
 namespace covnoise {
 
@@ -15,6 +16,6 @@ void refuse_other_training(Communicator& communicator, const Config& config,
                            const std::string& version = program_version());
 
 /// The same for the bytes of the data set.
-void refuse_other_data(Communicator& communicator, const DataSource& source);
+void refuse_other_data(Communicator& communicator, const std::string& name, const std::string& digest);
 
 }  // namespace covnoise

@@ -1,7 +1,7 @@
 #include "train/ranks/shard.h"
 
 #include "covnoise/core/error.h"
-#include "covnoise/nn/model_zoo.h"
+#include "covnoise/nn/batch_norm.h"
 
 #include <fmt/format.h>
 
@@ -10,8 +10,14 @@
 
 namespace covnoise {
 
-Sharding::Sharding(const Config& config, const Needs& needs)
-    : batch_statistics_(model_info(config.model).batch_statistics),
+bool normalises_by_batch(torch::nn::Module& module) {
+  bool found = false;
+  module.apply([&](torch::nn::Module& part) { found = found || part.as<GhostBatchNorm2dImpl>() != nullptr; });
+  return found;
+}
+
+Sharding::Sharding(const Config& config, const Needs& needs, bool batch_statistics)
+    : batch_statistics_(batch_statistics),
       compares_(centred(needs.squares)),
       ghost_batch_(config.train.ghost_batch),
       small_batch_(config.noise.small_batch),

@@ -2,6 +2,8 @@
 #include "covnoise/noise/structure.h"
 #include "covnoise/train/config.h"
 
+#include <torch/nn/module.h>
+
 #include <cstdint>
 
 namespace covnoise {
@@ -13,13 +15,16 @@ struct Shard {
   std::int64_t after() const { return batch - first - count; }  ///< examples of the ranks after this one
 };
 
+/// Whether a network normalises by batch statistics.
+bool normalises_by_batch(torch::nn::Module& module);
+
 /// Divides a batch among the ranks in their order, so that results do not depend on their number: whole ghost batches
 /// per rank if the network normalises by them, and at least two groups of the `ghost` estimator, or two
-/// micro-batches of `micro`, where the noise uses it. Shards differ by at most one ghost batch; a batch that has too few for all ranks
-/// goes to the first ones, and the others wait.
+/// micro-batches of `micro`, where the noise uses it. Shards differ by at most one ghost batch; a batch that has too
+/// few for all ranks goes to the first ones, and the others wait.
 class Sharding {
  public:
-  Sharding(const Config& config, const Needs& needs);
+  Sharding(const Config& config, const Needs& needs, bool batch_statistics);
   /// An Error if a batch is not a multiple of what must stay together.
   Shard shard(std::int64_t batch, int rank, int ranks) const;
   /// Number of ranks that get a shard.

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 /// In place: a file that is cut and written again is synced by some file systems, which takes its time.
-void overwrite_byte(const fs::path& path, std::size_t position, char byte) {
+void put_byte(const fs::path& path, std::size_t position, char byte) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   file.seekp(static_cast<std::streamoff>(position)).put(byte);
 }
@@ -36,13 +36,13 @@ class FlippedBits : public ::testing::Test {
     const std::string good = read_file(path), expected = read();
     std::size_t refused = 0;
     for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
-      overwrite_byte(path, bit / 8, static_cast<char>(good[bit / 8] ^ (1 << bit % 8)));
+      put_byte(path, bit / 8, static_cast<char>(good[bit / 8] ^ (1 << bit % 8)));
       try {
         ASSERT_EQ(read(), expected) << "bit " << bit % 8 << " of byte " << bit / 8;
       } catch (const Error&) {
         ++refused;
       }
-      overwrite_byte(path, bit / 8, good[bit / 8]);
+      put_byte(path, bit / 8, good[bit / 8]);
     }
     EXPECT_GT(refused, 7 * good.size());
   }

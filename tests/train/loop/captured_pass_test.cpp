@@ -48,5 +48,40 @@ TEST(GradientPass, HostCallbackFindsThePassWhereItsHookWas) {
   }
 }
 
+/// The same numbers as a pass that is never captured, and others in every step.
+TEST(GradientPass, DropsTheUnitsOfEachStepInEveryReplay) {
+  const auto config = testing::stepped_config("c1", 4, {"run.device=" + testing::device_name()});
+  const DeviceStream stream(testing::device());
+  const auto source = testing::random_images();
+  const Split split = make_split(source, config);
+  const auto model = initial_model(config, source, testing::device());
+  model->train();
+  FlatParameters parameters(*model);
+  const auto forward = [&](const at::Tensor& x) { return model->forward(x); };
+  GradientPass replayed(*model, forward, parameters, {0, 4, {}}), eager(*model, forward, parameters, {0, 4, {}});
+  const auto load = [&](std::int64_t first, std::int64_t count) {
+    const auto indices = torch::arange(first, first + count);
+    return GradientPass::Examples{split.train.images(indices, 0), split.train.labels(indices)};
+  };
+  at::Tensor last;
+  for (std::uint32_t step = 0; step < 4; ++step) {
+    const GradientPass::Request request{{}, 5, step, 2};
+    replayed.run(request, {8, load});
+    const auto gradient = parameters.gradient().clone();
+    eager.begin(request);
+    for (const std::int64_t first : {0, 4}) {
+      const auto examples = load(first, 4);
+      eager.add(examples.images, examples.labels);
+    }
+    eager.finish();
+    const double scale = gradient.abs().max().item<double>();
+    EXPECT_LT((gradient - parameters.gradient()).abs().max().item<double>(), 1e-4 * scale) << step;
+    if (last.defined()) {
+      EXPECT_GT((gradient - last).abs().max().item<double>(), 1e-2 * scale) << step;
+    }
+    last = gradient;
+  }
+}
+
 }  // namespace
 }  // namespace covnoise

@@ -115,7 +115,7 @@ TEST(Train, StartsFromInitialWeightsAndIsResumedWithoutThem) {
   options.config.train.init_sha256.clear();
   options.config.train.init.clear();
   options.config.train.init_partial = true;
-  EXPECT_THAT([&] { check_config(options.config); }, ThrowsMessage<Error>(HasSubstr("need train.init")));
+  EXPECT_THAT([&] { train(options); }, ThrowsMessage<Error>(HasSubstr("need train.init")));
 }
 
 }  // namespace

@@ -51,6 +51,21 @@ INSTANTIATE_TEST_SUITE_P(Table, RegimesTrain, ::testing::ValuesIn(regime_names()
   return name;
 });
 
+/// Dropout has no state of its own: the steps after a resume drop what they would have dropped.
+TEST(Train, ResumesDropoutWithTheSameWeights) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("lb-diag", "c1");
+  options.config.train.epochs = 1;
+  options.out = folder / "calm";
+  ASSERT_EQ(train(options), Outcome::kFinished);
+  options.out = folder / "interrupted";
+  options.stop_requested = [] { return true; };
+  ASSERT_EQ(train(options), Outcome::kInterrupted);
+  options.stop_requested = [] { return false; };
+  ASSERT_EQ(train(options), Outcome::kFinished);
+  EXPECT_EQ(final_weights(folder / "interrupted"), final_weights(folder / "calm"));
+}
+
 TEST(Train, NoiseIsInTheMetrics) {
   const testing::TemporaryFolder folder;
   TrainOptions options = testing::small_run("lb-diag", "resnet8");

@@ -30,7 +30,7 @@ std::vector<std::int64_t> counts(const Sharding& sharding, std::int64_t batch, i
 }
 
 TEST(Sharding, GivesWholeGhostBatches) {
-  const Sharding sharding(sharded("resnet8", 8), {});
+  const Sharding sharding(sharded("resnet8", 8), {}, /*batch_statistics=*/true);
   EXPECT_THAT(counts(sharding, 64, 4), ::testing::ElementsAre(16, 16, 16, 16));
   EXPECT_THAT(counts(sharding, 80, 4), ::testing::ElementsAre(24, 24, 16, 16));
   EXPECT_THAT(counts(sharding, 16, 4), ::testing::ElementsAre(8, 8, 0, 0));
@@ -40,17 +40,27 @@ TEST(Sharding, GivesWholeGhostBatches) {
 TEST(Sharding, GivesTwoGhostBatchesWhereTheyAreCompared) {
   Needs needs;
   needs.squares = Squares::kGhost;
-  const Sharding sharding(sharded("resnet8", 8), needs);
+  const Sharding sharding(sharded("resnet8", 8), needs, /*batch_statistics=*/true);
   EXPECT_THAT(counts(sharding, 64, 4), ::testing::ElementsAre(16, 16, 16, 16));
   EXPECT_THAT(counts(sharding, 40, 4), ::testing::ElementsAre(24, 16, 0, 0));
   EXPECT_THAT(counts(sharding, 8, 2), ::testing::ElementsAre(8, 0));  // no noise at the small batch itself
 }
 
+TEST(Sharding, GivesTwoMicroBatchesWhereThoseAreCompared) {
+  Needs needs;
+  needs.squares = Squares::kMicro;
+  Config config = sharded("lenet", 8);
+  config.train.micro_batch = 4;
+  const Sharding sharding(config, needs, false);
+  EXPECT_THAT(counts(sharding, 32, 4), ::testing::ElementsAre(8, 8, 8, 8));
+  EXPECT_THAT(counts(sharding, 24, 4), ::testing::ElementsAre(8, 8, 8, 0));
+}
+
 TEST(Sharding, GivesSingleExamplesWhereNothingBindsThem) {
-  EXPECT_THAT(counts(Sharding(sharded("lenet", 8), {}), 10, 4), ::testing::ElementsAre(3, 3, 2, 2));
+  EXPECT_THAT(counts(Sharding(sharded("lenet", 8), {}, false), 10, 4), ::testing::ElementsAre(3, 3, 2, 2));
   Needs needs;
   needs.squares = Squares::kGhost;
-  EXPECT_THAT([&] { Sharding(sharded("lenet", 8), needs).shard(20, 0, 2); },
+  EXPECT_THAT([&] { Sharding(sharded("lenet", 8), needs, false).shard(20, 0, 2); },
               ::testing::ThrowsMessage<Error>(::testing::HasSubstr("20 examples is not a multiple of the 8 examples")));
 }
 

@@ -1,0 +1,149 @@
+#include "train/loop/run_task.h"
+
+#include "covnoise/core/error.h"
+#include "covnoise/nn/model_zoo.h"
+#include "covnoise/train/defaults.h"
+#include "covnoise/train/internal/split.h"
+#include "train/loop/initial_model.h"
+#include "train/ranks/shard.h"
+
+#include <fmt/format.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace covnoise {
+namespace {
+
+GradientPass::Examples rows_of(const GradientPass::Examples& all, std::int64_t first, std::int64_t end) {
+  GradientPass::Examples part;
+  for (const auto& tensor : all) part.push_back(tensor.defined() ? tensor.slice(0, first, end) : tensor);
+  return part;
+}
+
+at::ScalarType parameter_type(const Config& config) {
+  return config.train.precision == "fp64" ? torch::kFloat64 : torch::kFloat32;
+}
+
+/// The sets of a task, limited and held out as the configuration says.
+void add_sources(RunTask& run, const Config& config, const Task& task, at::Device device) {
+  const auto source = [&](GradientPass::Examples examples) {
+    for (auto& tensor : examples) {
+      if (tensor.defined() && tensor.is_floating_point()) tensor = tensor.to(parameter_type(config));
+    }
+    return std::make_unique<TensorSource>(std::move(examples), config.seed, device);
+  };
+  const auto all = source(task.train);
+  const std::int64_t limit = config.data.train_limit > 0 ? config.data.train_limit : all->size();
+  const std::int64_t count = limit - config.data.holdout;
+  require(limit <= all->size() && count >= 1,
+          fmt::format("data.train_limit = {} and data.holdout = {} do not fit {} training examples",
+                      config.data.train_limit, config.data.holdout, all->size()));
+  require(config.data.augment != "on",
+          "data.augment = \"on\" is for images of a data set, not for tensors of your own");
+  run.train = source(rows_of(task.train, 0, count));
+  if (config.data.holdout > 0) run.validation = source(rows_of(task.train, count, limit));
+  const bool limited = config.data.test_limit > 0;
+  run.test = source(limited ? rows_of(task.test, 0, config.data.test_limit) : task.test);
+}
+
+/// Runs the loss on two examples, so that a loss that does not fit is refused before the training.
+bool has_answers(const RunTask& run) {
+  const torch::NoGradGuard no_grad;
+  run.module->eval();
+  const auto losses = run.loss(run.train->plain(torch::arange(std::min<std::int64_t>(2, run.train->size()))));
+  run.module->train();
+  return losses.correct.defined();
+}
+
+}  // namespace
+
+RunTask make_run_task(const Config& config, const DataSource& source, at::Device device) {
+  Split split = make_split(source, config);
+  const auto model = initial_model(config, source, device);
+  RunTask run;
+  run.module = model;
+  run.loss = [model](const GradientPass::Examples& examples) {
+    return cross_entropy(model->forward(examples[0]), examples[1]);
+  };
+  run.structure = make_structure(config.noise, model_info(config.model).batch_statistics);
+  run.train = std::make_unique<LoaderSource>(std::move(split.train));
+  run.test = std::make_unique<LoaderSource>(std::move(split.test));
+  if (split.validation) run.validation = std::make_unique<LoaderSource>(std::move(*split.validation));
+  run.guessing_loss = std::log(static_cast<double>(source.classes.size()));
+  run.unit = "image";
+  return run;
+}
+
+RunTask make_run_task(const Config& config, const Task& task, at::Device device) {
+  torch::manual_seed(config.seed);
+  RunTask run;
+  run.module = task.module();
+  run.module->to(device, parameter_type(config));
+  run.module->train();
+  run.loss = [module = run.module, loss = task.loss](const GradientPass::Examples& examples) {
+    return loss(*module, examples);
+  };
+  run.structure = task.structure ? task.structure() : make_structure(config.noise);
+  add_sources(run, config, task, device);
+  run.guessing_loss = std::numeric_limits<double>::infinity();
+  run.unit = "example";
+  run.answers = has_answers(run);
+  return run;
+}
+
+void resolve_own_defaults(Config& config, torch::nn::Module& module) {
+  auto& train = config.train;
+  require(train.lr > 0, "train.lr must be set: there is no default learning rate for a network of your own");
+  require(train.precision != "bf16",
+          "train.precision = \"bf16\" is for the models of the table; use fp32, tf32 or fp64");
+  for (const auto& change : train.batch_schedule)
+    require(change.lr > 0, "train.batch_schedule must name learning rates: there are no defaults for your own network");
+  config.noise = with_estimator_for(module, config.noise);
+  if (config.noise.group == 0) config.noise.group = config.noise.small_batch;
+  if (!normalises_by_batch(module)) train.ghost_batch = 1;  // nothing is normalised together
+  if (train.ghost_batch > 0) train.ghost_batch = std::min(train.ghost_batch, train.batch);
+  const bool micro = config.noise.estimator == "micro";
+  if (train.micro_batch == 0) {
+    const std::int64_t unit = std::max<std::int64_t>(1, train.ghost_batch), group = config.noise.group;
+    train.micro_batch = micro ? (group + unit - 1) / unit * unit : largest_batch(config);
+  }
+  check_config(config);
+}
+
+Evaluation evaluate_task(torch::nn::Module& module, const GradientPass::Loss& loss, const ExampleSource& source,
+                         Communicator* ranks) {
+  const std::int64_t slice = source.device().is_cuda() ? 5000 : 500;
+  const std::int64_t slices = (source.size() + slice - 1) / slice, stride = ranks ? ranks->size() : 1;
+  const auto examples_of = [&](std::int64_t i) {
+    return torch::arange(i * slice, std::min(source.size(), (i + 1) * slice));
+  };
+  const torch::NoGradGuard no_grad;
+  const bool training = module.is_training();
+  module.eval();
+  // Sums of losses and of correct answers per slice, added up in order, whichever rank computed them.
+  auto sums = torch::zeros({slices, 2}, torch::TensorOptions(source.device()).dtype(torch::kFloat64));
+  for (std::int64_t i = ranks ? ranks->rank() : 0; i < slices; i += stride) {
+    const auto examples = source.plain(examples_of(i));
+    if (i + stride < slices) source.prefetch(examples_of(i + stride));
+    const auto losses = loss(examples);
+    sums[i][0].copy_(losses.values.sum(at::kDouble));
+    if (losses.correct.defined()) sums[i][1].copy_(losses.correct.sum());
+  }
+  module.train(training);
+  if (ranks) ranks->all_reduce(sums);
+  sums = sums.cpu();
+  Evaluation result;
+  result.examples = source.size();
+  for (std::int64_t i = 0; i < slices; ++i) {
+    result.loss += sums[i][0].item<double>();
+    result.accuracy += sums[i][1].item<double>();
+  }
+  result.loss /= static_cast<double>(result.examples);
+  result.accuracy /= static_cast<double>(result.examples);
+  return result;
+}
+
+}  // namespace covnoise

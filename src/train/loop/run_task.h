@@ -1,0 +1,37 @@
+#pragma once
+#include "covnoise/data/dataset.h"
+#include "covnoise/train/config.h"
+#include "covnoise/train/evaluate.h"
+#include "covnoise/train/task.h"
+#include "train/loop/example_source.h"
+
+#include <memory>
+
+namespace covnoise {
+
+/// What a run trains, on its device.
+struct RunTask {
+  std::shared_ptr<torch::nn::Module> module;
+  GradientPass::Loss loss;
+  std::unique_ptr<NoiseStructure> structure;
+  std::unique_ptr<ExampleSource> train, test, validation;  ///< the last may be null
+  double guessing_loss;  ///< mean loss of a network that knows nothing; infinite: unknown
+  const char* unit;      ///< what an example is called
+
+  bool answers = true;  ///< whether answers are right or wrong: whether there is an accuracy
+};
+
+/// A network of the table on a data set.
+RunTask make_run_task(const Config& config, const DataSource& source, at::Device device);
+/// The caller's own.
+RunTask make_run_task(const Config& config, const Task& task, at::Device device);
+
+/// Settles what a recipe leaves open for a network that is not in the table: the micro-batch, the group and the
+/// estimator of the noise. An Error if the learning rate is left open.
+void resolve_own_defaults(Config& config, torch::nn::Module& module);
+
+/// Mean loss and accuracy over a source, as evaluate().
+Evaluation evaluate_task(torch::nn::Module& module, const GradientPass::Loss& loss, const ExampleSource& source,
+                         Communicator* ranks);
+
+}  // namespace covnoise

@@ -1,0 +1,134 @@
+// A network, loss, examples and structure of the caller's own in a run folder.
+#include "covnoise/core/error.h"
+#include "covnoise/nn/linear.h"
+#include "covnoise/ops/random.h"
+#include "covnoise/train/internal/metrics.h"
+#include "covnoise/train/trainer.h"
+#include "support/device.h"
+#include "support/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
+
+namespace covnoise {
+namespace {
+
+struct Series {
+  at::Tensor x, y;
+};
+
+struct OwnNetwork : torch::nn::Module {
+  torch::nn::Linear in{register_module("in", torch::nn::Linear(3, 8))};
+  torch::nn::Linear out{register_module("out", torch::nn::Linear(8, 1))};
+  at::Tensor forward(const at::Tensor& x) { return out(torch::tanh(in(x))); }
+};
+
+Series series(std::int64_t count, std::uint64_t seed) {
+  auto x = torch::empty({count, 3});
+  fill_normal(x, {seed, Purpose::kData});
+  return {x, x.pow(2).sum(1, true)};
+}
+
+Losses series_losses(OwnNetwork& network, const Series& batch) {
+  return mean_squared_error(network.forward(batch.x), batch.y);
+}
+
+Task own_task() {
+  return make_task<Series>([] { return std::make_shared<OwnNetwork>(); }, series_losses, series(256, 0), series(64, 1));
+}
+
+TrainOptions own_options(const std::filesystem::path& out, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> settings = {"model=own",
+                                       "data=own",
+                                       "regime=lb-diag",
+                                       "train.batch=64",
+                                       "train.epochs=2",
+                                       "train.lr=0.02",
+                                       "train.schedule=cosine",
+                                       "noise.small_batch=16",
+                                       "noise.stop_after=1",
+                                       "train.log_every=1",
+                                       "run.device=" + testing::device_name()};
+  settings.insert(settings.end(), more.begin(), more.end());
+  TrainOptions options;
+  options.config = load_config(std::nullopt, settings);
+  options.out = out;
+  return options;
+}
+
+at::Tensor weights_of(const Trainer& trainer) {
+  std::vector<at::Tensor> flat;
+  for (const auto& parameter : trainer.module().parameters()) flat.push_back(parameter.detach().cpu().flatten());
+  return torch::cat(flat);
+}
+
+TEST(OwnTask, TrainsARegressionWithoutAccuracies) {
+  const testing::TemporaryFolder folder;
+  std::vector<std::string> lines;
+  auto options = own_options(folder / "run");
+  options.say = [&](const std::string& line) { lines.push_back(line); };
+  Trainer trainer(options, own_task());
+  EXPECT_EQ(trainer.run(), Outcome::kFinished);
+  EXPECT_EQ(trainer.config().noise.estimator, "micro");  // PyTorch's layers
+  EXPECT_THAT(lines.at(0), ::testing::HasSubstr("noise diag-fisher (micro, micro-batches of 16)"));
+  EXPECT_THAT(lines.back(),
+              ::testing::AllOf(::testing::HasSubstr("test loss"), ::testing::Not(::testing::HasSubstr("accuracy"))));
+  const auto records = read_metrics(options.out);
+  ASSERT_FALSE(records.empty());
+  for (const auto& record : records) EXPECT_FALSE(record.contains("train_accuracy")) << record.dump();
+  EXPECT_GT(trainer.evaluate().loss, 0);
+  EXPECT_NEAR(trainer.evaluate().loss, records.back().at("test_loss").get<double>(), 1e-6);
+}
+
+TEST(OwnTask, ResumesToTheSameWeights) {
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    const testing::TemporaryFolder folder;
+    const std::string setting = std::string("train.optimizer=") + optimizer;
+    Trainer whole(own_options(folder / "whole", {setting}), own_task());
+    whole.run();
+    auto interrupted = own_options(folder / "parts", {setting});
+    int steps = 0;
+    interrupted.stop_requested = [&] { return ++steps == 3; };
+    EXPECT_EQ(Trainer(interrupted, own_task()).run(), Outcome::kInterrupted);
+    Trainer resumed(own_options(folder / "parts", {setting}), own_task());
+    EXPECT_EQ(resumed.run(), Outcome::kFinished);
+    EXPECT_TRUE(weights_of(whole).equal(weights_of(resumed))) << optimizer;
+    Trainer again(own_options(folder / "parts", {setting}), own_task());
+    EXPECT_EQ(again.run(), Outcome::kFinishedBefore);
+    EXPECT_TRUE(weights_of(whole).equal(weights_of(again))) << optimizer;
+  }
+}
+
+/// Large noise, so that it can be told from none.
+class Constant final : public NoiseStructure {
+ public:
+  Needs needs() const override { return {}; }
+  bool scaled_by_batch() const override { return false; }
+  at::Tensor sample(const GradientStatistics& statistics, const RandomStream&) const override {
+    return at::ones_like(statistics.gradient);
+  }
+};
+
+TEST(OwnTask, UsesAStructureOfItsOwn) {
+  const testing::TemporaryFolder folder;
+  const std::vector<std::string> one_step = {"noise.structure=none", "train.epochs=1", "data.train_limit=64",
+                                             "train.momentum=0", "train.weight_decay=0"};
+  Trainer plain(own_options(folder / "plain", one_step), own_task());
+  plain.run();
+  auto task = own_task();
+  task.structure = [] { return std::make_unique<Constant>(); };
+  Trainer noisy(own_options(folder / "noisy", one_step), task);
+  noisy.run();
+  EXPECT_TRUE((weights_of(plain) - weights_of(noisy)).allclose(torch::full_like(weights_of(plain), 0.02), 1e-4, 1e-5));
+}
+
+TEST(OwnTask, RefusesAnOpenLearningRate) {
+  const testing::TemporaryFolder folder;
+  EXPECT_THAT([&] { Trainer(own_options(folder / "run", {"train.lr=0"}), own_task()); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("train.lr must be set")));
+}
+
+}  // namespace
+}  // namespace covnoise
