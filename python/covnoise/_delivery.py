@@ -14,8 +14,8 @@ from ._recorded import Recorded
 def refuse_second_derivative() -> None:
     """In a backward pass."""
     if torch.is_grad_enabled():
-        raise RuntimeError("covnoise: the backward pass of a recorded layer cannot be differentiated again; detach() the "
-                           "statistics for second derivatives")
+        raise RuntimeError("covnoise: the backward pass of a recorded layer cannot be differentiated again; detach() "
+                           "the statistics for second derivatives")
 
 
 class Delivery:

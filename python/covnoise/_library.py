@@ -12,7 +12,7 @@ NAME = "libcovnoise_ops.so"
 
 
 def library_path() -> pathlib.Path:
-    """The library that COVNOISE_OPS names (of a build folder), or the one beside this file (of an installed package)."""
+    """The library that COVNOISE_OPS names (of a build), or the one beside this file (of an installed package)."""
     named = os.environ.get("COVNOISE_OPS")
     path = pathlib.Path(named) if named else pathlib.Path(__file__).with_name(NAME)
     if not path.is_file():

@@ -61,10 +61,9 @@ class Measurement:
             raise RuntimeError(f"covnoise: the ghost estimator needs at least two groups, and {self.examples} examples "
                                "are one; use a smaller group, a larger batch or more backward passes")
         variances = list(torch._foreach_addcmul(squares, sums, sums, -1.0 / self.examples))
-        factor = 1.0 / (self.scale**2 * (self.groups - 1))
-        for variance in variances:
+        torch._foreach_mul_(variances, 1.0 / (self.scale**2 * (self.groups - 1)))
+        for variance in variances:  # rounding may have made it negative
             variance.clamp_min_(0)
-        torch._foreach_mul_(variances, factor)
         return variances
 
     def mean(self) -> dict[str, Tensor]:
@@ -101,8 +100,8 @@ def _counted(layers: list[Recorded]) -> tuple[int, int]:
     counts = torch.stack([_count(layer).to(device) for layer in layers]).round().long().tolist()
     for layer, count in zip(layers, counts):
         if count != counts[0]:
-            raise RuntimeError(f"covnoise: '{layers[0].name}' saw {counts[0][0]} examples and '{layer.name}' {count[0]}; a "
-                               "module that is called several times, or on a batch folded with another dimension, must "
+            raise RuntimeError(f"covnoise: '{layers[0].name}' saw {counts[0][0]} examples and '{layer.name}' {count[0]}; "
+                               "a module that is called several times, or on a batch folded with another dimension, must "
                                "run once without torch.compile so that covnoise notices")
     return counts[0][0], counts[0][1]
 

@@ -106,6 +106,11 @@ def sgd_update(*_: Any) -> None:
 
 
 @shape_of
+def adamw_update(*_: Any) -> None:
+    return None
+
+
+@shape_of
 def fill_random(out: Tensor, distribution: int, seed: int, purpose: int, step: int, first: int) -> None:
     return None
 

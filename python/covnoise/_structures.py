@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class Draw:
-    """The noise of one step, of a shard of its batch: which numbers, how strong. Without `measurement` the structure must
-    not need one."""
+    """The noise of one step, of a shard of its batch: which numbers, how strong. Without `measurement` the structure
+    must not need one."""
 
     def __init__(self, optimizer: Noisy, measurement: Optional[Measurement], share: float = 1.0, shard: int = 0,
                  examples: int = 0) -> None:
@@ -65,7 +65,7 @@ class Structure:
     needs_statistics = False
     scaled_by_batch = True       # whether s applies; otherwise sigma is the strength
     of_examples = False          # whether C is a mean over the examples, which differ from rank to rank
-    adds_up_over_shards = False  # whether independent samples of shards, parameter by parameter, add up to one of the batch
+    adds_up_over_shards = False  # whether samples of shards, parameter by parameter, add up to one of the batch
 
     def __init__(self, sigma: float) -> None:
         self.sigma = sigma
@@ -146,8 +146,8 @@ class FullFisher(Structure):
 
     def sample(self, draw: Draw, chosen: Optional[set[int]]) -> dict[int, Tensor]:
         if self.examples == 0:
-            raise RuntimeError("covnoise: full-fisher noise is drawn by a backward pass of its own; call opt.draw(losses) "
-                               "before loss.backward()")
+            raise RuntimeError("covnoise: full-fisher noise is drawn by a backward pass of its own; call opt.draw("
+                               "losses) before loss.backward()")
         draw.examples = draw.examples or self.examples
         return {id(parameter): self.sums[id(parameter)] * (scale / self.examples**0.5)
                 for parameter, scale in draw.wanted(chosen) if id(parameter) in self.sums}

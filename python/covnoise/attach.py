@@ -103,8 +103,8 @@ def attach(model: nn.Module, estimator: str = "ghost", group: int = 128, *, loss
                backward passes of a step (divide the loss by the number of passes when accumulating means).
     scaler     the GradScaler that scales the losses, if there is one.
 
-    The first dimension of every layer's input is the batch; consecutive examples form groups. Parameters of modules that
-    covnoise does not know are measured between backward passes. `stats.estimators()` says how each one is measured.
+    The first dimension of every layer's input is the batch; consecutive examples form groups. Parameters of modules
+    that covnoise does not know are measured between backward passes. `stats.estimators()` says how each one is measured.
     """
     _check(model, estimator, group, loss)
     statistics = Statistics(model, estimator, group, loss, scaler)
@@ -172,7 +172,7 @@ def _check(model: nn.Module, estimator: str, group: int, loss: str) -> None:
         raise ValueError("covnoise: nn.DataParallel copies modules, which covnoise cannot follow; use "
                          "DistributedDataParallel")
     if isinstance(model, torch.jit.ScriptModule):
-        raise ValueError("covnoise: a scripted model has no Python modules to attach to; attach before torch.jit.script")
+        raise ValueError("covnoise: a scripted model has no Python modules; attach before torch.jit.script")
     for name, module in model.named_modules():
         if isinstance(module.__dict__.get("forward"), (Recorded, RootForward)):
             raise ValueError(f"covnoise: '{name or type(model).__name__}' is already attached; detach() first")

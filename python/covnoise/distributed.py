@@ -16,8 +16,8 @@ def add_noise_to(ddp: Any, optimizer: Noisy) -> None:
 
         (1/R) sum_r n_r,    n_r = s sqrt(R) C_r^(1/2) xi_r
 
-    has the covariance s^2 mean_r C_r of the whole batch. The reduction sends what it sends without noise. The model must
-    be DistributedDataParallel over the module that the optimizer's statistics are attached to, and the noise is then in
+    has the covariance s^2 mean_r C_r of the whole batch. The reduction sends what it sends without noise. The model
+    must be DistributedDataParallel over the module that the optimizer's statistics are attached to, and the noise is then in
     the gradient (placement "gradient"). Structures without statistics of examples (isotropic, multiplicative) are drawn
     after the reduction, the same on all ranks, as without this function.
     """

@@ -71,8 +71,8 @@ class GhostNormFunction(torch.autograd.Function):
         mean, var = running_mean.clone(), running_var.clone()
         outputs, statistics = [], []
         for begin, end, size in parts_of(x.shape[0], ghost_batch):
-            y, moments = torch.ops.covnoise.ghost_batch_norm(x[begin:end], None, weight, bias, mean, var, size, momentum,
-                                                             eps, False)
+            y, moments = torch.ops.covnoise.ghost_batch_norm(x[begin:end], None, weight, bias, mean, var, size,
+                                                             momentum, eps, False)
             outputs.append(y)
             statistics.append(moments)
         ctx.save_for_backward(x, weight, bias, *statistics)
@@ -134,8 +134,8 @@ class RecordedGhostBatchNorm(RecordedBatchNorm):
 
 
 def convert_ghost_batch_norm(model: nn.Module, ghost_batch: int) -> nn.Module:
-    """Replaces every BatchNorm1d, 2d and 3d by GhostBatchNorm with the same parameters and buffers (the same objects, so
-    that an optimizer keeps working). Returns the model, or the new module if the model itself is a normalisation."""
+    """Replaces every BatchNorm1d, 2d and 3d by GhostBatchNorm with the same parameters and buffers (the same objects,
+    so that an optimizer keeps working). Returns the model, or the new module if the model itself is a normalisation."""
     if isinstance(model, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)):
         return _converted("model", model, ghost_batch)
     for prefix, parent in list(model.named_modules()):

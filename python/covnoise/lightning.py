@@ -50,8 +50,8 @@ class NoiseScale(Callback):
 
 
 class StructuredNoise(Callback):
-    """Adds the noise of covnoise.optim.Noisy to the gradient of every step, before it is clipped; `options` are Noisy's.
-    For one process and one optimizer."""
+    """Adds the noise of covnoise.optim.Noisy to the gradient of every step, before it is clipped; `options` are
+    Noisy's. For one process and one optimizer."""
 
     def __init__(self, small_batch: int = 128, estimator: str = "ghost", group: int = 128, **options: Any) -> None:
         if options.setdefault("placement", "gradient") != "gradient":
@@ -63,8 +63,8 @@ class StructuredNoise(Callback):
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         if trainer.world_size > 1 or len(trainer.optimizers) > 1:
-            raise ValueError("covnoise: StructuredNoise works with one process and one optimizer; with several processes "
-                             "use covnoise.distributed.add_noise_to")
+            raise ValueError("covnoise: StructuredNoise works with one process and one optimizer; with several "
+                             "processes use covnoise.distributed.add_noise_to")
         self.stats = attach(pl_module, self.estimator, self.group, scaler=scaler_of(trainer))
         self.noise = None
 

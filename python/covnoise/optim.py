@@ -31,8 +31,8 @@ class Noisy(torch.optim.Optimizer):
     placement "update":   theta <- (the optimizer's step) - lr n       as in algorithm 1 of the paper
     placement "gradient": the optimizer gets g + n
 
-    structure    C: "none" 0; "diag-fisher" diag(F), the statistics' diagonal; "fisher-trace" (Tr F / d) I; "full-fisher" F,
-                 drawn by `draw`; "isotropic" sigma^2 I and "multiplicative" sigma^2 diag(g)^2, which s does not scale.
+    structure    C: "none" 0; "diag-fisher" diag(F), the statistics' diagonal; "fisher-trace" (Tr F / d) I; "full-fisher"
+                 F, drawn by `draw`; "isotropic" sigma^2 I and "multiplicative" sigma^2 diag(g)^2, which s does not scale.
     scale        a factor of s, or "match": s such that the temperature lr / ((1 - momentum) M) is that of a small batch
                  with learning rate `match_lr` and momentum `match_momentum` (docs/noise.md).
     stop         the number of steps after which there is no noise any more; None: never.
@@ -69,8 +69,8 @@ class Noisy(torch.optim.Optimizer):
         for group in self.optimizer.param_groups:
             for parameter in group["params"]:
                 if known is not None and id(parameter) not in known:
-                    raise ValueError(f"covnoise: the optimizer has a parameter of sizes {list(parameter.shape)} that the "
-                                     "attached model does not have")
+                    raise ValueError(f"covnoise: the optimizer has a parameter of sizes {list(parameter.shape)} that "
+                                     "the attached model does not have")
 
     def _share(self) -> None:
         """Parameters and state are the inner optimizer's, so that schedulers and GradScaler see one optimizer."""
@@ -146,11 +146,11 @@ class Noisy(torch.optim.Optimizer):
         self._finish(measurement)
 
     def _check_ranks(self) -> None:
-        """Noise from each rank's own examples, added after the reduction, would let the ranks' parameters drift apart."""
+        """Noise from each rank's own examples, added after the reduction, would let their parameters drift apart."""
         ranks = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
         if ranks > 1 and self.structure.of_examples and self.on() and not self.noise_by_hook:
-            raise RuntimeError(f"covnoise: {ranks} ranks train together; call covnoise.distributed.add_noise_to(ddp, opt) "
-                               "after DistributedDataParallel")
+            raise RuntimeError(f"covnoise: {ranks} ranks train together; call covnoise.distributed.add_noise_to(ddp, "
+                               "opt) after DistributedDataParallel")
 
     def _add(self, noise: dict[int, Tensor]) -> None:
         parameters = [parameter for parameter in self._parameters() if parameter.grad is not None]
@@ -183,6 +183,10 @@ class Noisy(torch.optim.Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         if hasattr(self, "_shared"):
             self.optimizer.add_param_group(param_group)
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError("covnoise: Noisy belongs to a model and its statistics and cannot be copied or pickled; save "
+                        "its state_dict()")
 
     def state_dict(self) -> dict[str, Any]:
         """The inner optimizer's, with the counters of the noise."""

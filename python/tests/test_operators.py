@@ -35,12 +35,14 @@ def calls():
     yield "ghost_batch_norm_backward", (x, x, x, scale, statistics, 2, True, True, None, None, 1)
     yield "group_variance", (torch.rand(5), normal(5), 0.1, 2.0)
     yield "sgd_update", (normal(5), normal(5), normal(5), None, torch.rand(5), 0.1, 1, 2, 0.1, 0.9, 0.0, None, False, False)
+    yield "adamw_update", (normal(5), normal(5), normal(5), torch.rand(5), None, torch.rand(5), 0.1, 1, 2,
+                           [0.1, 0.9, 0.99, 1e-8, 0.0, 0.1, 0.1], None, None, False)
     yield "fill_random", (torch.empty(5), 0, 1, 4, 2, 0)
     yield "fill_normal_of_variance", (torch.empty(5), torch.rand(5), 1, 4, 2, 0)
     yield "load_images", (pixels, torch.arange(3), [0.5] * 3, [0.5] * 3, True, 1, 2, torch.float32)
 
 
-CALLS = pytest.mark.parametrize("call", range(16))
+CALLS = pytest.mark.parametrize("call", range(17))
 
 
 def call_number(i):
@@ -51,7 +53,7 @@ def call_number(i):
 
 def test_every_operator_is_checked():
     names = {name for name, _ in calls()}
-    assert names == set(_shapes.SHAPES) and len(list(calls())) == 16
+    assert names == set(_shapes.SHAPES) and len(list(calls())) == 17
     registered = {schema.name for schema in torch._C._jit_get_all_schemas()}
     assert names == {name.split("::")[1] for name in registered if name.startswith("covnoise::")}
 

@@ -274,6 +274,11 @@ def test_what_zero_grad_forgets_is_not_measured(data):
     assert torch.equal(values(model), values(other)) and torch.isfinite(values(model)).all()
 
 
+def test_copies_of_the_optimizer_are_refused():
+    with pytest.raises(TypeError, match="state_dict"):
+        copy.deepcopy(noisy(small_network()))
+
+
 def test_parameters_of_another_model_are_refused():
     with pytest.raises(ValueError, match=r"sizes \[3, 2\] that the attached model does not have"):
         covnoise.optim.Noisy(torch.optim.SGD(nn.Linear(2, 3).parameters(), lr=1), covnoise.attach(small_network()))

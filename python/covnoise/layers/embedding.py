@@ -63,14 +63,16 @@ class EmbeddingFunction(torch.autograd.Function):
 
 def are_positions(tokens: Tensor) -> bool:
     """Whether a vector is 0, 1, 2, ...: positions that all examples share, not one token of each example."""
-    return tokens.dim() == 1 and len(tokens) > 1 and bool((tokens == torch.arange(len(tokens), device=tokens.device)).all())
+    if tokens.dim() != 1 or len(tokens) < 2:
+        return False
+    return bool((tokens == torch.arange(len(tokens), device=tokens.device)).all())
 
 
 class RecordedEmbedding(Recorded):
     def record(self, tokens: Tensor) -> Any:
         if not compiling() and are_positions(tokens):
-            self.statistics.measure_between(self.records(), f"'{self.name}' is called with the positions 0, 1, 2, ... of "
-                                            "all examples")
+            self.statistics.measure_between(self.records(), f"'{self.name}' is called with the positions 0, 1, 2, ... "
+                                            "of all examples")
             self.measured_elsewhere = True
             return self.plain(tokens)
         call = self.start(tokens)

@@ -45,8 +45,8 @@ class LinearFunction(torch.autograd.Function):
                 rows = slice(examples.start * positions, examples.stop * positions)
                 if size == 1 and positions > 1 and x.is_cuda:  # squares in registers instead of gradients in memory
                     pixels = (as_pixels(value[rows], positions) for value in (a, d))
-                    return torch.ops.covnoise.conv2d_weight_gradient_squares(*pixels, squares, [*weight.shape, 1, 1], [1],
-                                                                             [0], [1], 1, 1, False)
+                    return torch.ops.covnoise.conv2d_weight_gradient_squares(*pixels, squares, [*weight.shape, 1, 1],
+                                                                             [1], [0], [1], 1, 1, False)
                 return torch.ops.covnoise.linear_weight_gradient_squares(a[rows], d[rows], squares, size * positions)
 
             def sums() -> Tensor:
