@@ -25,6 +25,24 @@ if(OPENMP_BLAS AND TORCH_INSTALL_PREFIX STREQUAL "/usr")
   list(APPEND CMAKE_INSTALL_RPATH ${OPENMP_BLAS_DIR})
   string(APPEND CMAKE_EXE_LINKER_FLAGS " -Wl,--disable-new-dtags")  # RPATH instead of RUNPATH: also searched for indirect dependencies
 endif()
+# What users of the library need: LibTorch, its include folders as system ones, and OpenMP for at::parallel_for.
+add_library(covnoise_torch INTERFACE)
+target_link_libraries(covnoise_torch INTERFACE ${TORCH_LIBRARIES} OpenMP::OpenMP_CXX)
+target_include_directories(covnoise_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+# The same for the operators: only torch_cpu and c10 of LibTorch.
+add_library(covnoise_torch_cpu INTERFACE)
+target_link_libraries(covnoise_torch_cpu INTERFACE $<TARGET_FILE:torch_cpu> $<TARGET_FILE:c10>)
+target_compile_definitions(covnoise_torch_cpu INTERFACE $<TARGET_PROPERTY:torch,INTERFACE_COMPILE_DEFINITIONS>)
+target_compile_options(covnoise_torch_cpu INTERFACE $<TARGET_PROPERTY:torch,INTERFACE_COMPILE_OPTIONS>)
+target_include_directories(covnoise_torch_cpu SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+
+add_library(covnoise_warnings INTERFACE)
+# -fPIC: one precompiled header for all targets; no path of the build machine in messages.
+target_compile_options(covnoise_warnings INTERFACE -Wall -Wextra -fPIC -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
+
+if(COVNOISE_OPS_ONLY)
+  return()
+endif()
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(PNG REQUIRED)
@@ -49,17 +67,6 @@ endif()
 # Header-only; on a machine without the package it is in third_party/include (docs/development.md).
 find_path(TOMLPP_INCLUDE toml++/toml.h HINTS ${CMAKE_CURRENT_SOURCE_DIR}/third_party/include REQUIRED)
 
-# What users of the library need: LibTorch, its include folders as system ones, and OpenMP for at::parallel_for.
-add_library(covnoise_torch INTERFACE)
-target_link_libraries(covnoise_torch INTERFACE ${TORCH_LIBRARIES} OpenMP::OpenMP_CXX)
-target_include_directories(covnoise_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
-# The same for the operators: only torch_cpu and c10 of LibTorch.
-add_library(covnoise_torch_cpu INTERFACE)
-target_link_libraries(covnoise_torch_cpu INTERFACE $<TARGET_FILE:torch_cpu> $<TARGET_FILE:c10>)
-target_compile_definitions(covnoise_torch_cpu INTERFACE $<TARGET_PROPERTY:torch,INTERFACE_COMPILE_DEFINITIONS>)
-target_compile_options(covnoise_torch_cpu INTERFACE $<TARGET_PROPERTY:torch,INTERFACE_COMPILE_OPTIONS>)
-target_include_directories(covnoise_torch_cpu SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
-
 add_library(tomlplusplus INTERFACE)
 target_include_directories(tomlplusplus SYSTEM INTERFACE ${TOMLPP_INCLUDE})
 add_library(covnoise_jpeg INTERFACE)
@@ -71,7 +78,3 @@ if(CAIRO_FOUND)
   target_include_directories(covnoise_cairo SYSTEM INTERFACE ${CAIRO_INCLUDE_DIRS})
   target_link_libraries(covnoise_cairo INTERFACE ${CAIRO_LINK_LIBRARIES})
 endif()
-
-add_library(covnoise_warnings INTERFACE)
-# -fPIC: one precompiled header for all targets; no path of the build machine in messages.
-target_compile_options(covnoise_warnings INTERFACE -Wall -Wextra -fPIC -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)

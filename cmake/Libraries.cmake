@@ -1,3 +1,15 @@
+# One precompiled header for all targets: they share their compile definitions.
+function(covnoise_precompiled_header name)
+  target_compile_definitions(${name} PRIVATE $<TARGET_PROPERTY:${COVNOISE_FMT},INTERFACE_COMPILE_DEFINITIONS>)
+  target_include_directories(${name} SYSTEM PRIVATE
+                             $<TARGET_PROPERTY:${COVNOISE_FMT},INTERFACE_INCLUDE_DIRECTORIES>)
+  if(name STREQUAL covnoise_ops)
+    target_precompile_headers(${name} PRIVATE src/pch.h)
+  else()
+    target_precompile_headers(${name} REUSE_FROM covnoise_ops)
+  endif()
+endfunction()
+
 # covnoise_library(NAME LAYERS a b LINK x y PRIVATE z): a shared library of the sources of these layers. Its users also
 # link LINK.
 function(covnoise_library name)
@@ -13,14 +25,8 @@ function(covnoise_library name)
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_include_directories(${name} PRIVATE src ${CMAKE_CURRENT_BINARY_DIR}/generated)
   target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE ${arg_PRIVATE} covnoise_warnings)
-  # One precompiled header for all targets: they share their compile definitions.
-  target_compile_definitions(${name} PRIVATE $<TARGET_PROPERTY:${COVNOISE_FMT},INTERFACE_COMPILE_DEFINITIONS>)
-  target_include_directories(${name} SYSTEM PRIVATE
-                             $<TARGET_PROPERTY:${COVNOISE_FMT},INTERFACE_INCLUDE_DIRECTORIES>)
-  if(name STREQUAL covnoise_ops)
-    target_precompile_headers(${name} PRIVATE src/pch.h)
-  else()
-    target_precompile_headers(${name} REUSE_FROM covnoise_ops)
+  if(NOT COVNOISE_OPS_ONLY)
+    covnoise_precompiled_header(${name})
   endif()
   set_target_properties(${name} PROPERTIES DEFINE_SYMBOL "" VERSION ${PROJECT_VERSION}
                         SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})

@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
   covnoise::add_paper_command(app);
   covnoise::add_data_command(app);
   covnoise::add_models_command(app);
+  covnoise::add_regimes_command(app);
   covnoise::add_theory_command(app);
   covnoise::add_info_command(app);
   try {

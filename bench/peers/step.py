@@ -1,7 +1,8 @@
 """A training step of ResNet44 with PyTorch: ordinary batch normalisation, no noise, SGD with momentum, bf16.
 
-python3 bench/peers/step.py [compiled,autotune,graph,overhead]     milliseconds, medians; one JSON object per line
+python3 bench/peers/step.py [eager,compiled,autotune,graph,overhead]     milliseconds, medians; one JSON object per line
 
+eager      4096 images
 compiled   4096 images, torch.compile
 autotune   4096 images, torch.compile(mode="max-autotune")
 graph      128 images, one captured CUDA graph, channels-last

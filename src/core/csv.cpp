@@ -8,10 +8,13 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <set>
 #include <sstream>
 
 namespace covnoise {
 namespace {
+
+constexpr std::uint64_t kLargestTable = std::uint64_t{1} << 28;
 
 std::string quoted(const std::string& cell) {
   if (cell.find_first_of(",\"\n") == std::string::npos) return cell;
@@ -21,7 +24,7 @@ std::string quoted(const std::string& cell) {
 }
 
 /// Cells by row; a cell in quotes may hold commas, line breaks and doubled quotes.
-std::vector<std::vector<std::string>> split_cells(const std::string& text) {
+std::vector<std::vector<std::string>> split_cells(const std::string& text, const std::string& name) {
   std::vector<std::vector<std::string>> rows;
   bool row_ended = true, in_quotes = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -40,6 +43,7 @@ std::vector<std::vector<std::string>> split_cells(const std::string& text) {
       row_ended = true;
     }
   }
+  require(!in_quotes, fmt::format("{}, row {}: the quotes are not closed", name, rows.size()));
   return rows;
 }
 
@@ -50,7 +54,7 @@ bool parse_numbers(std::string line, std::vector<double>& out) {
   for (std::string word; words >> word;) {
     char* end = nullptr;
     out.push_back(std::strtod(word.c_str(), &end));
-    if (*end != '\0') return false;
+    if (end != word.c_str() + word.size()) return false;
   }
   return true;
 }
@@ -68,8 +72,12 @@ void CsvTable::add_row(const std::vector<std::string>& cells) {
 void CsvTable::write(const std::filesystem::path& path) const { write_file_synced(path, text_); }
 
 std::vector<std::map<std::string, std::string>> read_csv_rows(const std::filesystem::path& path) {
-  const auto cells = split_cells(read_file(path));
+  const auto cells = split_cells(read_file(path, kLargestTable), path.string());
   std::vector<std::map<std::string, std::string>> rows;
+  if (!cells.empty()) {
+    const std::set<std::string> names(cells[0].begin(), cells[0].end());
+    require(names.size() == cells[0].size(), fmt::format("{}, row 1: two columns have the same name", path.string()));
+  }
   for (std::size_t i = 1; i < cells.size(); ++i) {
     require(cells[i].size() == cells[0].size(), fmt::format("{}, row {}: {} cells, the header has {}", path.string(),
                                                             i + 1, cells[i].size(), cells[0].size()));
@@ -80,7 +88,7 @@ std::vector<std::map<std::string, std::string>> read_csv_rows(const std::filesys
 }
 
 at::Tensor read_csv_matrix(const std::filesystem::path& path) {
-  std::istringstream lines(read_file(path));
+  std::istringstream lines(read_file(path, kLargestTable));
   std::vector<double> values;
   std::size_t columns = 0;
   std::int64_t rows = 0;

@@ -7,6 +7,11 @@
 #include <numeric>
 
 namespace covnoise {
+namespace {
+
+constexpr std::size_t kLongestHinted = 64;  // a longer one gets no hint: the distance takes time proportional to it
+
+}  // namespace
 
 int edit_distance(std::string_view a, std::string_view b) {
   std::vector<int> row(b.size() + 1);  // distances of the letters of a seen so far to each prefix of b
@@ -23,13 +28,13 @@ int edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string unknown_name(std::string_view kind, std::string_view name, const std::vector<std::string>& known) {
-  const auto closest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
-    return edit_distance(name, a) < edit_distance(name, b);
-  });
   std::string hint;
-  if (closest != known.end() &&
-      edit_distance(name, *closest) <= std::max<int>(1, static_cast<int>(name.size()) * 2 / 5)) {
-    hint = fmt::format(" (did you mean {}?)", *closest);
+  if (name.size() <= kLongestHinted && !known.empty()) {
+    const auto closest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
+      return edit_distance(name, a) < edit_distance(name, b);
+    });
+    const bool close = edit_distance(name, *closest) <= std::max<int>(1, static_cast<int>(name.size()) * 2 / 5);
+    if (close) hint = fmt::format(" (did you mean {}?)", *closest);
   }
   return fmt::format("unknown {} {}{}; known: {}", kind, name, hint, fmt::join(known, ", "));
 }

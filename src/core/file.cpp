@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "covnoise/core/error.h"
@@ -92,11 +94,15 @@ void OutputFile::close() {
   if (descriptor >= 0 && ::close(descriptor) < 0 && errno != EINTR) fail("write", path_, errno);
 }
 
-std::string read_file(const fs::path& path) {
+std::string read_file(const fs::path& path, std::uint64_t most) try {
   const Descriptor file(retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
   if (file < 0) fail("read", path, errno);
   struct stat status;
   if (::fstat(file, &status) < 0) fail("read", path, errno);
+  const auto check = [&](std::uint64_t size) {
+    require(size <= most, fmt::format("cannot read {}: more than {} bytes", path.string(), most));
+  };
+  check(static_cast<std::uint64_t>(status.st_size));
   // One more byte than the file has, so that its end is seen without growing; files in /proc have the size 0.
   std::string data(static_cast<std::size_t>(std::max<off_t>(status.st_size, 4095)) + 1, '\0');
   std::size_t size = 0;
@@ -105,10 +111,15 @@ std::string read_file(const fs::path& path) {
     if (got < 0) fail("read", path, errno);
     if (got == 0) break;
     size += static_cast<std::size_t>(got);
+    check(size);
     if (size == data.size()) data.resize(2 * size);
   }
   data.resize(size);
   return data;
+} catch (const std::bad_alloc&) {
+  fail("read", path, ENOMEM);
+} catch (const std::length_error&) {
+  fail("read", path, ENOMEM);
 }
 
 void write_new_file_synced(const fs::path& path, std::string_view data) {

@@ -55,6 +55,7 @@ std::string gzip(std::string_view data) {
 }
 
 std::string gunzip(std::string_view bytes, const std::string& name, std::size_t most) {
+  require(bytes.size() <= UINT_MAX, fmt::format("{}: {} bytes are too many for a gzip file here", name, bytes.size()));
   z_stream stream = stream_of(bytes);
   const int begun = inflateInit2(&stream, kGzip);
   TORCH_INTERNAL_ASSERT(begun == Z_OK);

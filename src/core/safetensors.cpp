@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <set>
 
+#include "core/safetensors_header.h"
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
 
@@ -73,8 +73,8 @@ class Reader {
   void require(bool good, const std::string& what) const {
     if (!good) fail(kLengthBytes, "header: " + what);
   }
-  nlohmann::ordered_json header();
-  Slot slot(const std::string& name, const nlohmann::ordered_json& value) const;
+  SafetensorsHeader header();
+  Slot slot(const SafetensorsHeader::Slot& written) const;
   std::uint64_t bytes_of(const Slot& slot) const;
   at::Tensor tensor(const Slot& slot) const;
 
@@ -83,7 +83,7 @@ class Reader {
   std::uint64_t data_start_ = 0;
 };
 
-nlohmann::ordered_json Reader::header() {
+SafetensorsHeader Reader::header() {
   if (bytes_.size() < kLengthBytes) fail(bytes_.size(), "ends within the length of the header");
   std::uint64_t length = 0;
   std::memcpy(&length, bytes_.data(), kLengthBytes);
@@ -91,43 +91,18 @@ nlohmann::ordered_json Reader::header() {
     fail(0, fmt::format("a header of {} bytes in a file of {}", length, bytes_.size()));
   }
   data_start_ = kLengthBytes + length;
-
-  std::vector<std::set<std::string>> keys;  // of the open objects
-  const auto no_key_twice = [&](int, nlohmann::ordered_json::parse_event_t event, nlohmann::ordered_json& parsed) {
-    using Event = nlohmann::ordered_json::parse_event_t;
-    if (event == Event::object_start) keys.emplace_back();
-    if (event == Event::object_end) keys.pop_back();
-    if (event == Event::key) {
-      const auto key = parsed.get<std::string>();
-      require(keys.back().insert(key).second, key + " twice");
-    }
-    return true;
-  };
-  const std::string_view text = bytes_.substr(kLengthBytes, length);
-  try {
-    return nlohmann::ordered_json::parse(text.begin(), text.end(), no_key_twice);
-  } catch (const nlohmann::ordered_json::parse_error& error) {
-    fail(kLengthBytes + error.byte, "bad JSON in the header");
-  }
+  return parse_safetensors_header(
+      bytes_.substr(kLengthBytes, length),
+      [&](std::uint64_t byte, const std::string& what) { fail(kLengthBytes + byte, what); });
 }
 
-Reader::Slot Reader::slot(const std::string& name, const nlohmann::ordered_json& value) const {
-  require(value.is_object() && value.size() == 3 && value.contains("dtype") && value.contains("shape") &&
-              value.contains("data_offsets"),
-          name + " is not described by dtype, shape and data_offsets");
-  const auto& dtype = value["dtype"];
-  const auto* type =
-      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeName& entry) { return dtype == entry.name; });
-  require(type != std::end(kTypes), fmt::format("{} has the unknown element type {}", name, dtype.dump()));
-  const auto whole = [](const nlohmann::ordered_json& list) {
-    return list.is_array() &&
-           std::all_of(list.begin(), list.end(), [](const auto& n) { return n.is_number_unsigned(); });
-  };
-  const auto &shape = value["shape"], &offsets = value["data_offsets"];
-  require(whole(shape) && shape.size() <= 16, name + " has a bad shape");
-  require(whole(offsets) && offsets.size() == 2, name + " has bad data_offsets");
-  return {name, type->type, shape.get<std::vector<std::int64_t>>(), offsets[0].get<std::uint64_t>(),
-          offsets[1].get<std::uint64_t>()};
+Reader::Slot Reader::slot(const SafetensorsHeader::Slot& written) const {
+  const std::string& name = written.name;
+  const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                  [&](const TypeName& entry) { return written.dtype == entry.name; });
+  require(type != std::end(kTypes), fmt::format("{} has the unknown element type \"{}\"", name, written.dtype));
+  require(written.offsets.size() == 2, name + " has bad data_offsets");
+  return {name, type->type, {written.shape.begin(), written.shape.end()}, written.offsets[0], written.offsets[1]};
 }
 
 std::uint64_t Reader::bytes_of(const Slot& slot) const {
@@ -153,21 +128,11 @@ at::Tensor Reader::tensor(const Slot& slot) const {
 }
 
 TensorFile Reader::read() {
-  const auto description = header();
-  require(description.is_object(), "not a JSON object");
+  SafetensorsHeader written = header();
   TensorFile file;
+  file.metadata = std::move(written.metadata);
   std::vector<Slot> slots;
-  for (const auto& [name, value] : description.items()) {
-    if (name != kMetadata) {
-      slots.push_back(slot(name, value));
-      continue;
-    }
-    require(value.is_object(), "__metadata__ is not an object");
-    for (const auto& [key, text] : value.items()) {
-      require(text.is_string(), "__metadata__ holds more than text");
-      file.metadata[key] = text.get<std::string>();
-    }
-  }
+  for (const auto& one : written.slots) slots.push_back(slot(one));
   // The format allows another order in the header than in the data.
   std::stable_sort(slots.begin(), slots.end(),
                    [](const Slot& a, const Slot& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });

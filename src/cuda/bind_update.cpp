@@ -1,6 +1,9 @@
+#include "covnoise/ops/random.h"
 #include "cuda/augment.h"
 #include "cuda/bind.h"
+#include "cuda/kernel_choice.h"
 #include "cuda/update.h"
+#include "ops/portable/portable.h"
 
 #include <torch/library.h>
 
@@ -27,10 +30,29 @@ RandomStream stream_of(std::int64_t seed, std::int64_t purpose, std::int64_t ste
           static_cast<std::uint64_t>(first)};
 }
 
+/// The numbers of the CPU's kernel.
+void fill_by_host(at::Tensor& out, Distribution distribution, const RandomStream& stream) {
+  const auto host = at::empty(out.sizes(), out.options().device(at::kCPU));
+  switch (distribution) {
+    case Distribution::kNormal:
+      fill_normal(host, stream);
+      break;
+    case Distribution::kSigns:
+      fill_signs(host, stream);
+      break;
+    case Distribution::kUniform:
+      fill_uniform(host, stream);
+      break;
+  }
+  out.copy_(host);
+}
+
 void fill(at::Tensor out, std::int64_t distribution, std::int64_t seed, std::int64_t purpose, std::int64_t step,
           std::int64_t first) {
   const c10::cuda::CUDAGuard guard(out.device());
   const auto of = static_cast<Distribution>(distribution);
+  if (kernels_of(out.device()) == GpuKernels::kNone)
+    return fill_by_host(out, of, stream_of(seed, purpose, step, first));
   fill_random(out.data_ptr(), number_of(out, of == Distribution::kNormal), out.numel(), of,
               stream_of(seed, purpose, step, first), current_stream());
 }
@@ -41,6 +63,11 @@ void fill_of_variance(at::Tensor out, const at::Tensor& variance, std::int64_t s
   TORCH_CHECK(
       variance.is_contiguous() && variance.numel() == out.numel() && variance.scalar_type() == out.scalar_type(),
       "variances must be contiguous, and of the size and type of what they are for");
+  if (kernels_of(out.device()) == GpuKernels::kNone) {
+    fill_by_host(out, Distribution::kNormal, stream_of(seed, purpose, step, first));
+    out.mul_(variance.sqrt());
+    return;
+  }
   fill_normal_of_variance(out.data_ptr(), variance.data_ptr(), number_of(out, false), out.numel(),
                           stream_of(seed, purpose, step, first), current_stream());
 }
@@ -56,11 +83,12 @@ void sgd_update(at::Tensor values, const at::Tensor& gradient, at::Tensor moment
                 const OptionalTensor& variance, double noise_scale, std::int64_t seed, std::int64_t step, double lr,
                 double mu, double weight_decay, const OptionalTensor& clip, bool nesterov, bool noise_in_gradient) {
   const c10::cuda::CUDAGuard guard(values.device());
-  if (values.scalar_type() == at::kDouble) {
-    const auto n = variance.has_value() ? drawn(*variance, seed, step).mul_(noise_scale)
-                   : noise.has_value()  ? *noise
-                                        : at::zeros_like(values);
-    auto d = (clip.has_value() ? gradient * *clip : gradient).add(values, weight_decay);
+  if (!has_general_kernels(values)) {
+    const auto clipped = [&](const at::Tensor& t) { return clip.has_value() ? t * *clip : t; };
+    const auto n = clipped(variance.has_value() ? drawn(*variance, seed, step).mul_(noise_scale)
+                           : noise.has_value()  ? *noise
+                                                : at::zeros_like(values));
+    auto d = clipped(gradient).add(values, weight_decay);
     if (noise_in_gradient) d.add_(n);
     if (mu != 0) momentum.mul_(mu).add_(d);
     const auto direction = mu == 0 ? d : nesterov ? d.add(momentum, mu) : momentum;
@@ -86,7 +114,7 @@ void sgd_update(at::Tensor values, const at::Tensor& gradient, at::Tensor moment
 
 void group_variance_of(at::Tensor squares, const at::Tensor& mean, double of_mean, double factor) {
   const c10::cuda::CUDAGuard guard(squares.device());
-  if (squares.scalar_type() == at::kDouble) {
+  if (!has_general_kernels(squares)) {
     squares.addcmul_(mean, mean, -of_mean).clamp_min_(0).mul_(factor);
     return;
   }
@@ -100,6 +128,8 @@ at::Tensor load_images(const at::Tensor& images, const at::Tensor& indices, at::
   const c10::cuda::CUDAGuard guard(images.device());
   TORCH_CHECK(indices.is_cuda() && indices.scalar_type() == at::kLong && images.is_contiguous(),
               "images on a GPU are loaded by int64 indices there");
+  if (kernels_of(images.device()) == GpuKernels::kNone)
+    return portable::load_images(images, indices, mean, std, augment, seed, epoch, type);
   Augmentation call;
   const auto order = indices.contiguous();
   call.images = images.data_ptr<std::uint8_t>(), call.indices = order.data_ptr<std::int64_t>();

@@ -56,7 +56,8 @@ __global__ void __launch_bounds__(kThreads) update_kernel(const __grid_constant_
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     float d = g.v[i] * clip;
-    if (u.noise_in_gradient) d += n.v[i];
+    const float noise = n.v[i] * clip;
+    if (u.noise_in_gradient) d += noise;
     d = fmaf(u.weight_decay, theta.v[i], d);
     float step = d;
     if (u.momentum != 0) {
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(kThreads) update_kernel(const __grid_constant_
       step = u.nesterov ? fmaf(u.momentum, b.v[i], d) : b.v[i];
     }
     theta.v[i] = fmaf(-u.lr, step, theta.v[i]);
-    if (!u.noise_in_gradient) theta.v[i] = fmaf(-u.lr, n.v[i], theta.v[i]);
+    if (!u.noise_in_gradient) theta.v[i] = fmaf(-u.lr, noise, theta.v[i]);
   }
   store(u.theta, block, theta);
   if (u.momentum != 0) store(u.momentum_buffer, block, b);

@@ -14,8 +14,8 @@ enum class UpdateNoise {
 
 /// One step of stochastic gradient descent over all parameters in one launch (ops/sgd_update.h), with its noise:
 ///
-///     d = clip g (+ n) + weight_decay theta,  b <- momentum b + d,
-///     theta <- theta - lr (b (+ n)),  Nesterov: d + momentum b in place of b,
+///     d = clip g (+ clip n) + weight_decay theta,  b <- momentum b + d,
+///     theta <- theta - lr (b (+ clip n)),  Nesterov: d + momentum b in place of b,
 ///
 /// n in the gradient or in the update. Normal i is normal i of the stream (seed, noise, step), as on the CPU. Buffers
 /// hold `size` float32, a multiple of 4, 16-byte aligned.

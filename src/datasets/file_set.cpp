@@ -2,6 +2,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/digest.h"
+#include "covnoise/data/internal/digest.h"
 #include "datasets/formats/cifar.h"
 #include "datasets/formats/idx.h"
 
@@ -42,6 +43,18 @@ std::string problem_of(const Layout& layout, std::size_t index, const KnownFile&
   }
 }
 
+/// The digest of the images and labels is the quick test, for every form of the files. The checksums of the files
+/// decide if it fails, and say which file is damaged.
+void refuse_damaged_files(const FileSet& set, const DataOptions& options, const DataSource& source) {
+  if (data_digest(source) == set.digest) return;
+  for (const FileReport& report : verify_files(set, options)) {
+    require(report.problem.empty(),
+            fmt::format("{}; the file is not the published one: remove it and run `covnoise data fetch {}`, or give "
+                        "another --data-dir",
+                        report.problem, set.summary.name));
+  }
+}
+
 }  // namespace
 
 Dataset read_files(const Layout& layout, const std::vector<fs::path>& files, const FileSet& set) {
@@ -61,6 +74,7 @@ DataSource load_files(const FileSet& set, const DataOptions& options) {
   source.augment = set.augment;
   source.train = read_files(*found.layout, found.train, set);
   source.test = read_files(*found.layout, found.test, set);
+  refuse_damaged_files(set, options, source);
   return source;
 }
 

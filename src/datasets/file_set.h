@@ -37,6 +37,7 @@ struct FileSet {
   std::vector<Layout> layouts;     // in order of preference; `fetch` creates the first
   std::vector<std::string> sites;  // base URLs, each ending in '/'
   std::vector<Download> downloads;
+  std::string digest;  // data_digest of the whole set; empty: not known
 };
 
 /// mnist, fashion-mnist, cifar10, cifar100.
@@ -59,6 +60,7 @@ std::optional<FoundFiles> find_files(const FileSet& set, const DataOptions& opti
 FoundFiles require_files(const FileSet& set, const DataOptions& options);
 
 Dataset read_files(const Layout& layout, const std::vector<std::filesystem::path>& files, const FileSet& set);
+/// Refuses files whose images and labels are not the published ones.
 DataSource load_files(const FileSet& set, const DataOptions& options);
 std::vector<FileReport> verify_files(const FileSet& set, const DataOptions& options);
 void fetch_files(const FileSet& set, const FetchOptions& options);

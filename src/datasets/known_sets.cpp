@@ -19,7 +19,8 @@ FileSet mnist() {
           false,
           {raw},
           {"https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/"},
-          packed_files(raw)};
+          packed_files(raw),
+          "75b8f80ec8db16157610bc7bcc61a16a346bfd8c951bc82ec061b33a816c22d8"};
 }
 
 FileSet fashion_mnist() {
@@ -34,7 +35,8 @@ FileSet fashion_mnist() {
           false,
           {raw},
           {"http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"},
-          packed_files(raw)};
+          packed_files(raw),
+          "a6ff82ad470fe6f62acf66bba39cb139d9da8c7b0c0aabe4f515c443ba4cb763"};
 }
 
 FileSet cifar10() {
@@ -59,7 +61,8 @@ FileSet cifar10() {
           true,
           {binary, python},
           {"https://www.cs.toronto.edu/~kriz/"},
-          {{"cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530", true}}};
+          {{"cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530", true}},
+          "ada4d704b313e3b8db907bc20a3fc3bb47c8e6eb00b01603da3d3ea9959cfdce"};
 }
 
 FileSet cifar100() {
@@ -76,7 +79,8 @@ FileSet cifar100() {
           true,
           {binary, python},
           {"https://www.cs.toronto.edu/~kriz/"},
-          {{"cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8", true}}};
+          {{"cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8", true}},
+          "ad9327e57ee0f982d9a6d294cda672ea8d15d0271b389ee33f4a49a43894f9dd"};
 }
 
 }  // namespace

@@ -166,7 +166,10 @@ class Queue {
   }
 
   fs::path folder_of(const RunSpec& spec) const { return folder_below(options_.out, spec); }
-  fs::path log_of(std::size_t index) const { return options_.out / "logs" / (results_[index].spec.name + ".log"); }
+  fs::path log_of(std::size_t index) const {
+    const fs::path logs = options_.logs.empty() ? options_.out / "logs" : options_.logs;
+    return logs / (results_[index].spec.name + ".log");
+  }
 
   const RunnerOptions& options_;
   SignalRelay relay_;

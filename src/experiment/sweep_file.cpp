@@ -1,6 +1,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/did_you_mean.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/core/internal/toml_text.h"
 #include "covnoise/experiment/sweep.h"
 
 #include <fmt/format.h>
@@ -20,7 +21,8 @@ const std::vector<std::string> kSweepKeys = {"recipe", "out", "table", "set", "v
 class SweepDocument {
  public:
   explicit SweepDocument(const std::filesystem::path& path) : name_(path.string()) {
-    const std::string text = read_file(path);
+    const std::string text = read_file(path, kLargestToml);
+    if (const auto problem = toml_problem(text); !problem.empty()) throw Error(name_ + ":" + problem);
     std::istringstream stream(text);
     for (std::string line; std::getline(stream, line);) lines_.push_back(line);
     try {

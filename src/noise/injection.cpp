@@ -1,6 +1,7 @@
 #include "covnoise/noise/injection.h"
 
 #include "covnoise/core/error.h"
+#include "noise/formula_scale.h"
 
 #include <fmt/format.h>
 
@@ -9,10 +10,6 @@
 
 namespace covnoise {
 namespace {
-
-double formula_scale_squared(std::int64_t small, std::int64_t large) {
-  return large > small ? 1.0 / static_cast<double>(small) - 1.0 / static_cast<double>(large) : 0.0;
-}
 
 /// What a diagnosis calls the structure.
 std::string name_of(const NoiseOptions& options) {
@@ -38,21 +35,11 @@ Injection::Injection(const NoiseOptions& options, std::unique_ptr<NoiseStructure
   check(options, *structure_);
 }
 
-double matched_scale_squared(const NoiseOptions& options, const StepContext& context) {
-  require(options.match_lr > 0, "noise.scale = \"match\" needs the learning rate of the small batch: noise.match_lr");
-  const double small_rate = options.match_lr * context.match_factor / (1 - options.match_momentum);
-  const double rate = context.lr / (1 - context.momentum);
-  const double missing =
-      small_rate / rate / static_cast<double>(options.small_batch) - 1.0 / static_cast<double>(context.batch);
-  const double squared = std::max(0.0, missing);
-  if (options.placement == Placement::kUpdate) return squared / std::pow(1 - context.momentum, 2);
-  return std::min(squared, formula_scale_squared(options.small_batch, context.batch));
-}
-
 double Injection::scale(const StepContext& context) const {
   if (structure_->is_zero() || context.fraction >= options_.stop_after) return 0;
   if (!structure_->scaled_by_batch()) return options_.scale.match ? 1 : options_.scale.factor;
   if (context.batch <= options_.small_batch) return 0;
+  if (options_.scale.match && context.clip_norm > 0) return 1;
   if (options_.scale.match) return std::sqrt(matched_scale_squared(options_, context));
   return options_.scale.factor * std::sqrt(formula_scale_squared(options_.small_batch, context.batch));
 }
@@ -101,9 +88,19 @@ StepNoise Injection::draw(const GradientStatistics& statistics, const StepContex
   return noise;
 }
 
-double Injection::noise_temperature(const StepContext& context) const {
+bool Injection::scaled_by_clipping(const StepContext& context) const {
+  return options_.scale.match && context.clip_norm > 0 && structure_->scaled_by_batch() && scale(context) != 0;
+}
+
+at::Tensor Injection::clipped_scale(const StepNoise& noise, const at::Tensor& gradient,
+                                    const StepContext& context) const {
+  if (!noise.defined() || !scaled_by_clipping(context)) return {};
+  return clipped_match_scale(options_, context, gradient.norm(), noise.tensor().norm());
+}
+
+double Injection::noise_temperature(const StepContext& context, double scale) const {
   if (!structure_->scaled_by_batch()) return 0;
-  const double squared = std::pow(scale(context), 2);
+  const double squared = std::pow(scale, 2);
   const double keep = 1 - context.momentum;
   return context.lr * squared * (options_.placement == Placement::kGradient ? 1 / keep : keep);
 }

@@ -21,7 +21,7 @@ std::tuple<at::Tensor, at::Tensor> gradients_cpu(const at::Tensor& dz, const at:
                                                  bool kernel) {
   const auto result = at::convolution_backward(dz, x, weight, at::OptionalIntArrayRef{}, stride, padding, dilation,
                                                false, {0, 0}, groups, {input, kernel, false});
-  return {std::get<0>(result), std::get<1>(result)};
+  return {input ? std::get<0>(result) : nothing_like(x), kernel ? std::get<1>(result) : nothing_like(weight)};
 }
 
 }  // namespace
@@ -39,7 +39,9 @@ std::tuple<at::Tensor, at::Tensor> convolution_gradients(const at::Tensor& dz, c
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("covnoise::convolution_gradients", "")
                              .typed<decltype(gradients_cpu)>();
-  return op.call(dz, x, weight, geometry.stride, geometry.padding, geometry.dilation, geometry.groups, input, kernel);
+  const auto [dx, dweight] =
+      op.call(dz, x, weight, geometry.stride, geometry.padding, geometry.dilation, geometry.groups, input, kernel);
+  return {input ? dx : at::Tensor(), kernel ? dweight : at::Tensor()};
 }
 
 TORCH_LIBRARY_FRAGMENT(covnoise, m) {

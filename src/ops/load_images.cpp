@@ -1,6 +1,7 @@
 #include "covnoise/ops/load_images.h"
 
 #include "covnoise/ops/philox.h"
+#include "ops/image_crop.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
@@ -12,23 +13,6 @@
 
 namespace covnoise {
 namespace {
-
-constexpr std::int64_t kPadding = 4;
-
-/// Row and column of the crop's corner in the padded image, then the flip. Without augmentation: the image itself.
-struct Crop {
-  std::int64_t row = kPadding;
-  std::int64_t column = kPadding;
-  bool flip = false;
-};
-
-Crop draw_crop(const RandomStream& stream, std::int64_t example) {
-  const Philox4 words = stream.words(static_cast<std::uint64_t>(example));
-  const auto offset = [](std::uint32_t word) {  // uniform in 0 .. 2 * kPadding
-    return static_cast<std::int64_t>((std::uint64_t{word} * (2 * kPadding + 1)) >> 32);
-  };
-  return {offset(words.x[0]), offset(words.x[1]), (words.x[2] >> 31) != 0};
-}
 
 /// (pixel / 255 - mean) / std as one multiplication and one addition.
 template <typename T>
@@ -50,7 +34,7 @@ std::vector<Affine<T>> make_affines(at::ArrayRef<double> mean, at::ArrayRef<doub
 /// flipped.
 template <typename T>
 void load_row(const std::uint8_t* in, std::int64_t width, const Crop& crop, Affine<T> affine, T* out) {
-  const std::int64_t move = crop.column - kPadding;
+  const std::int64_t move = crop.column - kCropPadding;
   const std::int64_t begin = std::clamp<std::int64_t>(-move, 0, width);
   const std::int64_t end = std::clamp<std::int64_t>(width - move, begin, width);
   const T black = affine(0);
@@ -71,7 +55,7 @@ template <typename T>
 void load_plane(const std::uint8_t* in, std::int64_t height, std::int64_t width, const Crop& crop, Affine<T> affine,
                 T* out) {
   for (std::int64_t y = 0; y < height; ++y, out += width) {
-    const std::int64_t row = y + crop.row - kPadding;
+    const std::int64_t row = y + crop.row - kCropPadding;
     if (row < 0 || row >= height) {
       std::fill(out, out + width, affine(0));
     } else {

@@ -36,7 +36,7 @@ struct Rule {
 template <typename T, bool kMomentum, bool kNesterov>
 void update_range(std::int64_t begin, std::int64_t end, const Buffers<T>& at, const T* noise, const Rule<T>& rule) {
   for (std::int64_t i = begin; i < end; ++i) {
-    const T n = noise ? noise[i - begin] : T(0);
+    const T n = noise ? rule.clip * noise[i - begin] : T(0);
     const T d = rule.clip * at.gradient[i] + rule.in_gradient * n + rule.decay * at.values[i];
     T direction = d;
     if (kMomentum) {

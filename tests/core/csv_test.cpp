@@ -36,5 +36,22 @@ TEST(CsvRows, OfWrongLengthAreRefused) {
   EXPECT_TRUE(read_csv_rows(folder.path() / "t.csv").empty());
 }
 
+TEST(CsvRows, ThatAreAmbiguousAreRefused) {
+  const testing::TemporaryFolder folder;
+  write_file_synced(folder.path() / "t.csv", "a,a\n1,2\n");
+  EXPECT_THAT([&] { read_csv_rows(folder.path() / "t.csv"); },
+              ThrowsMessage<Error>(HasSubstr("t.csv, row 1: two columns have the same name")));
+  write_file_synced(folder.path() / "t.csv", "a,b\n1,\"2\n");
+  EXPECT_THAT([&] { read_csv_rows(folder.path() / "t.csv"); },
+              ThrowsMessage<Error>(HasSubstr("t.csv, row 2: the quotes are not closed")));
+}
+
+TEST(CsvMatrix, ANumberIsTheWholeWord) {
+  const testing::TemporaryFolder folder;
+  write_file_synced(folder.path() / "m.csv", std::string("1 2\n3 4\0x\n", 10));
+  EXPECT_THAT([&] { read_csv_matrix(folder.path() / "m.csv"); },
+              ThrowsMessage<Error>(HasSubstr("m.csv, line 2: not a number")));
+}
+
 }  // namespace
 }  // namespace covnoise

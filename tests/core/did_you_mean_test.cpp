@@ -18,5 +18,10 @@ TEST(Suggestion, NamesTheClosestAndAllKnown) {
   EXPECT_EQ(unknown_name("model", "transformer", {"mlp", "lenet"}), "unknown model transformer; known: mlp, lenet");
 }
 
+TEST(Suggestion, ALongNameGetsNone) {
+  const std::string known(70, 'a');
+  EXPECT_EQ(unknown_name("key", known + "b", {known}), "unknown key " + known + "b; known: " + known);
+}
+
 }  // namespace
 }  // namespace covnoise

@@ -83,5 +83,20 @@ TEST(File, AppendsToWhatIsThere) {
   EXPECT_EQ(read_file(folder / "log"), "one\ntwo\n");
 }
 
+TEST(File, OfTooManyBytesIsNotRead) {
+  const TemporaryFolder folder;
+  write_file_synced(folder / "file", "12345");
+  EXPECT_EQ(read_file(folder / "file", 5), "12345");
+  EXPECT_THAT([&] { read_file(folder / "file", 4); }, ThrowsMessage<Error>(HasSubstr("file: more than 4 bytes")));
+  EXPECT_THAT([] { read_file("/dev/zero", 1'000'000); }, ThrowsMessage<Error>(HasSubstr("more than 1000000 bytes")));
+}
+
+TEST(File, LargerThanTheMemoryIsAnError) {
+  const TemporaryFolder folder;
+  write_file_synced(folder / "file", "");
+  std::filesystem::resize_file(folder / "file", std::uintmax_t{1} << 42);
+  EXPECT_THAT([&] { read_file(folder / "file"); }, ThrowsMessage<Error>(HasSubstr("Cannot allocate memory")));
+}
+
 }  // namespace
 }  // namespace covnoise

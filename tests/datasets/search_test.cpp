@@ -143,12 +143,18 @@ TEST_F(Search, LoadsCifarInBothForms) {
   for (int i = 1; i <= 5; ++i)
     write_bytes(folder_ / ("b/cifar-10-batches-bin/data_batch_" + std::to_string(i) + ".bin"), records);
   write_bytes(folder_ / "b/cifar-10-batches-bin/test_batch.bin", records);
-  const DataSource a = load_data("cifar10", {folder_ / "p"}), b = load_data("cifar10", {folder_ / "b"});
-  EXPECT_EQ(a.train.images.size(0), 10);
-  EXPECT_TRUE(a.train.images.equal(b.train.images) && a.test.images.equal(b.test.images));
-  EXPECT_TRUE(a.train.labels.equal(b.train.labels) && a.test.labels.equal(b.test.labels));
-  EXPECT_TRUE(a.augment);
-  EXPECT_EQ(a.mean.size(), 3U);
+  const FileSet& set = file_sets()[2];
+  const auto read = [&](const char* below) {
+    const FoundFiles found = require_files(set, {folder_ / below});
+    return std::pair(read_files(*found.layout, found.train, set), read_files(*found.layout, found.test, set));
+  };
+  const auto [train, test] = read("p");
+  const auto [binary_train, binary_test] = read("b");
+  EXPECT_EQ(train.images.size(0), 10);
+  EXPECT_TRUE(train.images.equal(binary_train.images) && test.images.equal(binary_test.images));
+  EXPECT_TRUE(train.labels.equal(binary_train.labels) && test.labels.equal(binary_test.labels));
+  EXPECT_THAT(error_of([&] { load_data("cifar10", {folder_ / "b"}); }),
+              AllOf(HasSubstr("data_batch_1.bin: MD5 is"), HasSubstr("run `covnoise data fetch cifar10`")));
 }
 
 TEST(Registry, KnowsItsNames) {

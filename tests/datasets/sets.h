@@ -16,7 +16,7 @@ struct TinyIdx {
       return KnownFile{files[i].first, md5_text(files[i].second), md5_text(packed(files[i].second))};
     };
     Layout layout{Layout::Form::kIdx, "Tiny/raw", {known(0), known(1)}, {known(2), known(3)}};
-    return {{"tiny", 1, 2, 3, 3, 3, 2, ""}, {"a", "b", "c"}, false, {layout}, {}, packed_files(layout)};
+    return {{"tiny", 1, 2, 3, 3, 3, 2, ""}, {"a", "b", "c"}, false, {layout}, {}, packed_files(layout), ""};
   }
   void write_plain(const std::filesystem::path& folder) const {
     for (const auto& [name, bytes] : files) write_bytes(folder / name, bytes);
@@ -36,7 +36,7 @@ struct TinyArchive {
                   "tiny-bin",
                   {{"train.bin", md5_text(train), ""}},
                   {{"test.bin", md5_text(test), ""}}};
-    return {{"tiny", 3, 32, 32, 10, 1, 1, ""}, {}, true, {layout}, {}, {{"tiny.tar.gz", md5_text(archive), true}}};
+    return {{"tiny", 3, 32, 32, 10, 1, 1, ""}, {}, true, {layout}, {}, {{"tiny.tar.gz", md5_text(archive), true}}, ""};
   }
 };
 

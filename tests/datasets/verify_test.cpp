@@ -1,3 +1,4 @@
+#include "covnoise/data/internal/digest.h"
 #include "datasets/sets.h"
 #include "support/temporary_folder.h"
 
@@ -34,6 +35,33 @@ TEST_F(Verify, FindsAFlippedBit) {
   EXPECT_THAT(reports()[0].problem, AllOf(HasSubstr("train-images: MD5 is " + md5_text(bytes)),
                                           HasSubstr("expected " + md5_text(tiny_.files[0].second))));
   EXPECT_EQ(reports()[1].problem, "");
+}
+
+/// Every bit of the images and labels of every file.
+TEST_F(Verify, LoadingRefusesEveryFlippedBit) {
+  tiny_.write_plain(folder_.path());
+  for (const auto& [name, good] : tiny_.files) {
+    const std::size_t header = name.find("images") != std::string::npos ? 16 : 8;
+    for (std::size_t bit = 8 * header; bit < 8 * good.size(); ++bit) {
+      std::string bytes = good;
+      bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
+      write_bytes(folder_ / name, bytes);
+      EXPECT_THAT(error_of([&] { load_files(tiny_.set(), {folder_.path()}); }), HasSubstr(name)) << bit;
+    }
+    write_bytes(folder_ / name, good);
+  }
+  EXPECT_EQ(error_of([&] { load_files(tiny_.set(), {folder_.path()}); }), "");
+}
+
+/// Then no file is read twice.
+TEST_F(Verify, TheDigestOfTheSetIsEnough) {
+  tiny_.write_plain(folder_.path());
+  FileSet set = tiny_.set();
+  set.digest = data_digest(load_files(set, {folder_.path()}));
+  for (KnownFile& file : set.layouts.front().train) file.md5 = "another";
+  EXPECT_EQ(error_of([&] { load_files(set, {folder_.path()}); }), "");
+  set.digest = "another";
+  EXPECT_THAT(error_of([&] { load_files(set, {folder_.path()}); }), HasSubstr("expected another; the file is not the"));
 }
 
 TEST_F(Verify, FindsWhatCannotBeRead) {

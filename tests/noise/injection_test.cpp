@@ -66,6 +66,44 @@ TEST(Injection, MatchedTemperatureIsTheSmallBatchs) {
   }
 }
 
+/// By the definition: the clipped temperature at the s that is returned, for gradients and noise on both sides of
+/// clip_norm and of the small batch's temperature.
+TEST(Injection, MatchedTemperatureCountsTheClipping) {
+  int matched = 0, hot = 0, limited = 0;
+  for (const auto placement : {Placement::kGradient, Placement::kUpdate})
+    for (const double lr : {0.4, 1.6, 6.4})
+      for (const double gradient : {0.01, 0.3, 3.0, 30.0})
+        for (const double sample : {0.01, 1.0, 30.0, 1000.0}) {
+          auto options = diagonal();
+          options.scale.match = true;
+          options.match_lr = 0.1;
+          options.placement = placement;
+          StepContext step = context();
+          step.lr = lr;
+          step.clip_norm = 1;
+          const auto scalar = [](double value) { return at::full({}, value, at::kDouble); };
+          const double s = clipped_match_scale(options, step, scalar(gradient), scalar(sample)).item<double>();
+          const double q = placement == Placement::kUpdate ? 0.01 : 1;
+          const auto temperature = [&](double x) {
+            return std::min(1.0, 1 / std::hypot(gradient, std::sqrt(x) * sample)) * lr / 0.1 * (1.0 / 4096 + q * x);
+          };
+          const double wanted = 0.1 / 0.1 / 128, reached = temperature(s * s);
+          if (s == 0) {
+            ++hot;
+            EXPECT_GE(reached, wanted * (1 - 1e-12));
+          } else if (placement == Placement::kGradient && std::abs(s * s - (1.0 / 128 - 1.0 / 4096)) < 1e-15) {
+            ++limited;
+            EXPECT_LE(reached, wanted * (1 + 1e-12));
+          } else {
+            ++matched;
+            EXPECT_NEAR(reached / wanted, 1, 1e-9);
+          }
+        }
+  EXPECT_GT(matched, 20);
+  EXPECT_GT(hot, 5);
+  EXPECT_GT(limited, 5);
+}
+
 TEST(Injection, SigmaAloneScalesIsotropicNoise) {
   auto options = diagonal();
   options.structure = "isotropic";

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 namespace covnoise {
 namespace {
 
@@ -37,6 +39,10 @@ class AnalyzeCommand : public testing::ProgramFixture {
   fs::path folder_ = holder_.path();
 };
 
+TEST_F(AnalyzeCommand, HelpHasTheRuleOfTheSamples) {
+  EXPECT_THAT(run({"analyze", "variance", "--help"}).output, HasSubstr("a multiple of 8 and at least 16"));
+}
+
 TEST_F(AnalyzeCommand, EveryAnalysisWritesNumbersAndFigures) {
   const std::string lenet = trained("lenet"), resnet = trained("resnet8");
   expect_good({"analyze", "variance", resnet, "--samples", "16", "--small-batch", "8", "--large-batch", "16",
@@ -56,6 +62,9 @@ TEST_F(AnalyzeCommand, TakesSnapshots) {
               {"frobenius.csv"});
   expect_good({"analyze", "fisher", lenet, "--step", "2", "--examples", "20"}, lenet, {"fisher.safetensors"});
   expect_one_line({"analyze", "fisher", lenet, "--step", "3"}, "no network of step 3; available steps: 0, 2, 4");
+  const fs::path snapshot = fs::path(lenet) / "snapshots/step-00000002.safetensors";
+  std::fstream(snapshot, std::ios::in | std::ios::out).seekp(5000).put('x');
+  expect_one_line({"analyze", "fisher", lenet, "--step", "2"}, "step-00000002.safetensors is damaged");
 }
 
 TEST_F(AnalyzeCommand, MistakesAreOneLine) {

@@ -2,7 +2,9 @@
 #include "support/program.h"
 #include "covnoise/core/internal/digest.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/train/config.h"
 #include "covnoise/train/internal/metrics.h"
+#include "covnoise/train/regimes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -103,6 +105,17 @@ TEST_F(ProgramTest, MistakesGetOneLineAndANonZeroExit) {
   }
 }
 
+TEST_F(ProgramTest, ListsTheRegimesWithTheirKeys) {
+  const auto [code, output] = run({"regimes"});
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(static_cast<std::size_t>(std::count(output.begin(), output.end(), '\n')), regime_names().size());
+  for (const auto& name : regime_names()) {
+    EXPECT_THAT("\n" + output, HasSubstr("\n" + name + " "));
+    EXPECT_THAT(output, HasSubstr(std::string(regime_summary(name))));
+  }
+  EXPECT_THAT(output, HasSubstr("noise.structure = 'diag-fisher'"));
+}
+
 TEST_F(ProgramTest, DryRunPrintsTheResolvedConfigurationAndWritesNothing) {
   const auto result =
       run({"train", "--dry-run", "--model", "resnet20", "--regime", "lb-diag", "--out", (folder_ / "r").string()});
@@ -127,6 +140,11 @@ TEST_F(ProgramTest, TrainsEvaluatesAndKnowsAFinishedRun) {
   const auto last = read_metrics(out).back();
   EXPECT_EQ(nlohmann::json::parse(evaluation.output)["accuracy"].get<double>(), last["test_accuracy"].get<double>());
   EXPECT_THAT(run({"runs", folder_.path().string()}).output, HasSubstr("lb-diag"));
+  write_file_synced(out / "checkpoints" / "step-00000036" / "model.safetensors", "x");
+  expect_one_line({"eval", out.string()}, "model.safetensors does not match its checksum; --allow-older uses");
+  const auto older = run({"eval", out.string(), "--allow-older"});
+  EXPECT_EQ(older.code, 0);
+  EXPECT_THAT(older.output, HasSubstr("step 24)"));
 }
 
 TEST_F(ProgramTest, SeveralSeedsTrainInParallelAndAreNotRepeated) {
@@ -135,7 +153,7 @@ TEST_F(ProgramTest, SeveralSeedsTrainInParallelAndAreNotRepeated) {
   const auto first = run(arguments);
   EXPECT_EQ(first.code, 0) << first.output;
   EXPECT_THAT(first.output, HasSubstr("standard deviation of 2 seeds"));
-  for (const char* name : {"mlp-glyphs-lb-diag-s0", "mlp-glyphs-lb-diag-s3"})
+  for (const char* name : {"mlp-glyphs-lb-diag-b256-e3-s0", "mlp-glyphs-lb-diag-b256-e3-s3"})
     EXPECT_TRUE(fs::exists(folder_ / "seeds" / "runs" / name / "metrics.jsonl")) << name;
   EXPECT_THAT(run(arguments).output, HasSubstr("2 of 2 runs were already finished"));
 }
@@ -261,10 +279,7 @@ TEST_F(InterruptTest, SignalsWriteACheckpointAndExitAsShellsExpect) {
 TEST_F(InterruptTest, ResumeTakesTheDeviceOfTheCommand) {
   const auto out = folder_ / "moved";
   interrupt(out, 15, SIGINT);
-  auto config = read_file(out / "config.toml");
-  const auto device = config.find("device = \"cpu\"");
-  ASSERT_NE(device, std::string::npos) << config;
-  config.replace(device, 14, "device = \"cuda:99\"");
+  const std::string config = to_checked_toml(read_config(out / "config.toml", {"run.device=cuda:99"}));
   write_file_synced(out / "config.toml", config);
   expect_one_line({"train", "--resume", out.string()}, "cuda:99");
   expect_one_line({"train", "--resume", out.string(), "--set", "train.lr=1"}, "leave out train.lr=1");

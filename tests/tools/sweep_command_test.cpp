@@ -1,4 +1,5 @@
 #include "covnoise/core/internal/file.h"
+#include "covnoise/train/run_summary.h"
 #include "support/program.h"
 
 namespace covnoise {
@@ -19,6 +20,32 @@ TEST_F(SweepCommand, PlansWithoutTraining) {
   EXPECT_THAT(output, HasSubstr("4 runs"));
   EXPECT_THAT(output, HasSubstr("lr0.2-s1"));
   EXPECT_FALSE(std::filesystem::exists(out));
+}
+
+/// Short options are settings of all runs; --set and --vary come after them.
+TEST_F(SweepCommand, TakesShortOptions) {
+  const auto out = folder_ / "sweep";
+  ASSERT_EQ(run({"--model",  "mlp",
+                 "--data",   "glyphs",
+                 "--epochs", "1",
+                 "--regime", "lb",
+                 "--batch",  "64",
+                 "--lr",     "0.01",
+                 "--set",    "train.batch=32",
+                 "--set",    "data.train_limit=64",
+                 "--set",    "data.test_limit=50",
+                 "--vary",   "seed=0,1",
+                 "--out",    out.string()})
+                .code,
+            0);
+  for (const auto& run : find_runs(out, [](const std::string& line) { ADD_FAILURE() << line; })) {
+    EXPECT_EQ(run.config.model, "mlp");
+    EXPECT_EQ(run.config.regime, "lb");
+    EXPECT_EQ(run.config.train.batch, 32);
+    EXPECT_EQ(run.config.train.lr, 0.01);
+    EXPECT_EQ(run.epoch, 1);
+  }
+  EXPECT_TRUE(std::filesystem::exists(out / "logs"));
 }
 
 /// A sweep file plans, trains and collects; its table keeps the line of a run that is no longer there.

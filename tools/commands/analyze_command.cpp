@@ -27,6 +27,7 @@ struct AnalyzeArguments {
   std::string out, data_dir, mode = "eval", device = "cpu";
   std::int64_t step = -1;
   int threads = 0;
+  bool allow_older = false;
 
   std::filesystem::path run() const { return runs.front(); }
   /// The run's folder, or a separate one for several runs.
@@ -39,8 +40,11 @@ struct AnalyzeArguments {
 using Arguments = std::shared_ptr<AnalyzeArguments>;
 
 TrainedModel load(const AnalyzeArguments& arguments, const std::string& run) {
-  auto trained = load_for_analysis(run, known_data_sets({arguments.data_dir}), warn, arguments.device);
-  if (arguments.step >= 0) load_step(trained, run, arguments.step);
+  // With --step, the last checkpoint is not the one that is analysed.
+  const bool older = arguments.allow_older || arguments.step >= 0;
+  auto trained = load_for_analysis(run, known_data_sets({arguments.data_dir}), warn, arguments.device,
+                                   older ? IfDamaged::kUseOlder : IfDamaged::kRefuse);
+  if (arguments.step >= 0) load_step(trained, run, arguments.step, warn);
   return trained;
 }
 
@@ -48,6 +52,8 @@ void add_common(CLI::App& command, const Arguments& arguments, bool several) {
   auto* runs = command.add_option("run", arguments->runs, several ? "folders of runs" : "the run's folder")->required();
   if (!several) runs->expected(1);
   command.add_option("--out", arguments->out, "output folder (default: the run's)");
+  command.add_flag("--allow-older", arguments->allow_older,
+                   "use the newest intact checkpoint if the last one is damaged");
   command.add_option("--data-dir", arguments->data_dir, "folder of the data sets");
   command.add_option("--threads", arguments->threads, "number of threads; 0: all processors");
   command.add_option("--device", arguments->device, "cpu, cuda or cuda:N")->capture_default_str();
@@ -119,7 +125,7 @@ void frobenius(const AnalyzeArguments& arguments, const FrobeniusOptions& option
   }
   ProgressBar bar(static_cast<std::int64_t>(steps.size()), "Frobenius norms");
   for (const std::int64_t step : steps) {
-    load_step(trained, arguments.run(), step);
+    load_step(trained, arguments.run(), step, warn);
     study.points.push_back(frobenius_point(*trained.model, split.train, study.options));
     study.points.back().step = step;
     bar.update(static_cast<std::int64_t>(study.points.size()));
@@ -167,7 +173,11 @@ void add_variance(CLI::App& analyze) {
   command
       ->add_option("--regimes", options->regimes, "regimes; lb-diag:exact selects an estimator (default: by network)")
       ->delimiter(',');
-  command->add_option("--samples", options->samples, "samples per regime")->capture_default_str();
+  command
+      ->add_option(
+          "--samples", options->samples,
+          "samples per regime, a multiple of 8 and at least 16; sb has large batch / small batch times as many")
+      ->capture_default_str();
   command->add_option("--small-batch", options->small_batch, "batch size of sb, and ghost batch")
       ->capture_default_str();
   command->add_option("--large-batch", options->large_batch, "batch size of all other regimes")->capture_default_str();

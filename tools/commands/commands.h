@@ -15,6 +15,7 @@ void add_theory_command(CLI::App& app);
 void add_info_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_models_command(CLI::App& app);
+void add_regimes_command(CLI::App& app);
 /// `command_of_ranks`: what stands behind the options of launch itself.
 void add_launch_command(CLI::App& app, const std::vector<std::string>& command_of_ranks);
 /// How many of the program's arguments are not part of the command that `launch` starts.

@@ -17,7 +17,7 @@ namespace {
 struct EvalArguments {
   std::string run, data_dir, split = "test", device = "cpu";
   int threads = 0;
-  bool best = false, json = false;
+  bool best = false, json = false, allow_older = false;
 };
 
 Evaluation evaluate_split(TrainedModel& trained, const std::string& name) {
@@ -30,8 +30,9 @@ Evaluation evaluate_split(TrainedModel& trained, const std::string& name) {
 
 void run_eval(const EvalArguments& arguments) {
   set_threads(arguments.threads);
-  auto trained = load_trained(arguments.run, arguments.best ? Which::kBest : Which::kLast,
-                              known_data_sets({arguments.data_dir}), warn, arguments.device);
+  auto trained =
+      load_trained(arguments.run, arguments.best ? Which::kBest : Which::kLast, known_data_sets({arguments.data_dir}),
+                   warn, arguments.device, arguments.allow_older ? IfDamaged::kUseOlder : IfDamaged::kRefuse);
   if (arguments.best && trained.config.data.holdout == 0)
     warn(
         "the run held nothing out (data.holdout = 0), so its best checkpoint was chosen by the test set: the accuracy "
@@ -61,6 +62,8 @@ void add_eval_command(CLI::App& app) {
   command->add_flag(
       "--best", arguments->best,
       "use the best checkpoint instead of the last: by validation accuracy, or by test accuracy without data.holdout");
+  command->add_flag("--allow-older", arguments->allow_older,
+                    "use the newest intact checkpoint if the one asked for is damaged");
   command->add_option("--data-dir", arguments->data_dir, "folder of the data sets");
   command->add_option("--threads", arguments->threads, "number of threads; 0: all processors");
   command->add_option("--device", arguments->device, "cpu, cuda or cuda:N")->capture_default_str();

@@ -2,6 +2,8 @@
 #include "commands/commands.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/datasets/search.h"
+#include "covnoise/ops/device.h"
+#include "covnoise/ops/internal/gpu_info.h"
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -22,6 +24,11 @@ void run(const std::string& data_dir) {
   std::printf("threads    %d of %d processors\n", at::get_num_threads(), available_processors());
   std::printf("devices    cpu%s\n",
               torch::cuda::is_available() ? fmt::format(", {} cuda", torch::cuda::device_count()).c_str() : "");
+  for (int i = 0; i < static_cast<int>(torch::cuda::device_count()); ++i) {
+    const auto gpu = gpu_info(device_of(fmt::format("cuda:{}", i)));
+    std::printf("cuda:%-5d %s (%s): %s\n", i, gpu->name.c_str(), gpu->architecture.c_str(),
+                gpu->describe_kernels().c_str());
+  }
   std::printf("data       searched in this order:\n");
   for (const auto& folder : data_search_places({data_dir})) std::printf("           %s\n", folder.string().c_str());
 }

@@ -15,7 +15,7 @@ namespace covnoise {
 namespace {
 
 struct PaperArguments {
-  std::string item, recipes, device;
+  std::string item, recipes, results, device;
   paper::Options options;
   ExperimentArguments experiment;
   bool plan = false, collect = false;
@@ -28,6 +28,7 @@ void settle(PaperArguments& arguments, bool jobs_given) {
   if (arguments.options.quick && !jobs_given) experiment.jobs = available_processors();
   if (!arguments.device.empty()) arguments.options.set.push_back("run.device=" + arguments.device);
   arguments.options.recipes = arguments.recipes;
+  arguments.options.results = arguments.results;
   arguments.options.train = !arguments.collect;
   arguments.options.runner = runner_options(experiment);
 }
@@ -89,7 +90,11 @@ void add_paper_command(CLI::App& app) {
   command->add_option("--set", arguments->options.set, "key=value, for all runs; may be repeated")
       ->allow_extra_args(false);
   command->add_option("--device", arguments->device, "short for --set run.device=...");
-  command->add_option("--recipes", arguments->recipes, "folder with recipes to use instead of the built-in ones");
+  command->add_option(
+      "--recipes", arguments->recipes,
+      "folder with recipes to use instead of the built-in ones; rows that have none there are left out");
+  command->add_option("--results", arguments->results,
+                      "folder for tables, figures and records (default: results/ in --out)");
   command->add_option("--scale", arguments->options.scale, "factor of epochs and examples, for tests")
       ->check(CLI::Range(0.01, 1.0))
       ->group("");

@@ -4,6 +4,7 @@
 #include "covnoise/experiment/sweep.h"
 #include "experiment_options.h"
 #include "number_checks.h"
+#include "setting_flags.h"
 #include "study_output.h"
 
 #include <fmt/format.h>
@@ -19,7 +20,8 @@ namespace {
 
 struct SweepArguments {
   SweepOptions sweep;
-  std::string file, device;
+  SettingFlags flags;
+  std::string file;
   std::filesystem::path table;
   bool plan = false, collect = false;
   std::optional<std::string> earlier;
@@ -65,8 +67,8 @@ std::vector<std::filesystem::path> save(const SweepArguments& arguments, const S
 }
 
 void run_sweep_command(SweepArguments& arguments, bool out_given) {
+  prepend(arguments.sweep.set, settings_of(arguments.flags));
   if (!arguments.file.empty()) read_file_argument(arguments, out_given);
-  if (!arguments.device.empty()) arguments.sweep.set.push_back("run.device=" + arguments.device);
   const auto points = sweep_points(arguments.sweep);
   const auto runner = runner_options(arguments.experiment);
   if (arguments.plan) {
@@ -100,7 +102,8 @@ void add_sweep_command(CLI::App& app) {
   command->add_option("--random", arguments->sweep.random, "N random settings; key=log:from:to draws from a range")
       ->check(at_least_zero());
   command->add_option("--random-seed", arguments->sweep.seed, "seed of the random settings")->capture_default_str();
-  command->add_option("--device", arguments->device, "short for --set run.device=...");
+  add_setting_flags(*command, arguments->flags,
+                    {"model", "data", "regime", "epochs", "batch", "lr", "device", "precision"});
   command->add_flag("--plan,--dry-run", arguments->plan, "list the runs and stop");
   command->add_flag("--collect", arguments->collect, "train nothing: rank the available runs");
   command->add_option("--table", arguments->table,

@@ -13,6 +13,8 @@
 #include "experiment_options.h"
 #include "interrupt.h"
 #include "number_checks.h"
+#include "seed_list.h"
+#include "setting_flags.h"
 
 #include <fmt/format.h>
 
@@ -27,8 +29,8 @@ namespace {
 struct TrainArguments {
   std::string recipe, out, data_dir, resume;
   std::vector<std::string> set;
-  std::vector<std::pair<std::string, std::string>> flags;  // key, value as given
-  std::vector<std::uint64_t> seeds;                        // several: in parallel
+  SettingFlags flags;
+  std::optional<std::string> seeds;  // "0-2,5": runs in parallel
   bool deterministic = false, dry_run = false, help_keys = false, quiet = false;
   double timeout = 600;
 };
@@ -38,12 +40,8 @@ void print_line(const std::string& line) {
   std::fflush(stdout);
 }
 
-/// "--model lenet" is short for "--set model=lenet".
 std::vector<std::string> overrides(const TrainArguments& arguments) {
-  std::vector<std::string> list;
-  for (const auto& [key, value] : arguments.flags) {
-    if (!value.empty()) list.push_back(fmt::format("{}={}", key, value));
-  }
+  std::vector<std::string> list = settings_of(arguments.flags);
   if (arguments.deterministic) list.emplace_back("run.deterministic=true");
   list.insert(list.end(), arguments.set.begin(), arguments.set.end());
   return list;
@@ -58,10 +56,10 @@ TrainOptions options_of(const TrainArguments& arguments) {
       throw Error(fmt::format("--resume {}: not a run: it has no config.toml", arguments.resume));
     }
     for (const auto& item : list) {
-      if (item.rfind("run.", 0) != 0)
+      if (item.rfind("run.", 0) != 0 && item.rfind("train.epochs=", 0) != 0)
         throw Error(fmt::format("--resume takes its configuration from the run; leave out {}", item));
     }
-    options.config = read_config(folder.config(), list);  // device and threads may differ
+    options.config = read_config(folder.config(), list);  // device, threads and epochs may differ
     options.out = arguments.resume;
     if (!arguments.recipe.empty() || !arguments.out.empty())
       throw Error("--resume cannot be combined with a recipe or --out");
@@ -87,11 +85,11 @@ void report(const std::filesystem::path& out) {
 }
 
 /// One run per seed, all at once, each in its own process: several runs share a GPU that one does not fill.
-void run_seeds(const TrainArguments& arguments) {
+void run_seeds(const TrainArguments& arguments, const std::vector<std::uint64_t>& seeds) {
   require(arguments.resume.empty(),
           "--seeds cannot be combined with --resume: repeat the command to resume unfinished runs");
   std::vector<RunSpec> specs;
-  for (const std::uint64_t seed : arguments.seeds) {
+  for (const std::uint64_t seed : seeds) {
     TrainArguments one = arguments;
     one.set.push_back(fmt::format("seed={}", seed));
     const TrainOptions options = options_of(one);
@@ -101,7 +99,8 @@ void run_seeds(const TrainArguments& arguments) {
   experiment.out = arguments.out.empty() ? "." : arguments.out;
   experiment.data_dir = arguments.data_dir;
   experiment.jobs = static_cast<std::int64_t>(specs.size());
-  const auto runner = runner_options(experiment);
+  auto runner = runner_options(experiment);
+  runner.logs = runner.out / "runs" / "logs";
   const auto results = run_all(specs, runner);
   refuse_failures(failures_of(results), runner.say);
   std::vector<double> accuracies;
@@ -160,7 +159,8 @@ void answer_interrupts() {
 
 void run_train(const TrainArguments& arguments) {
   if (arguments.help_keys) return print_line(describe_keys());
-  if (!arguments.seeds.empty() && !arguments.dry_run) return run_seeds(arguments);
+  const auto seeds = arguments.seeds ? seeds_of(*arguments.seeds) : std::vector<std::uint64_t>();
+  if (!seeds.empty() && !arguments.dry_run) return run_seeds(arguments, seeds);
   TrainOptions options = options_of(arguments);
   if (arguments.dry_run) return print_line(to_toml(options.config));
   set_threads(static_cast<int>(options.config.run.threads));
@@ -192,23 +192,19 @@ void add_train_command(CLI::App& app) {
   command->add_option("recipe", arguments->recipe, "recipe (TOML file); --set can set any of its keys as well");
   command->add_option("--set", arguments->set, "key=value, e.g. train.lr=0.2; may be repeated")
       ->allow_extra_args(false);
-  const std::pair<const char*, const char*> flags[] = {
-      {"model", "model"}, {"data", "data"},           {"regime", "regime"},     {"epochs", "train.epochs"},
-      {"seed", "seed"},   {"threads", "run.threads"}, {"device", "run.device"}, {"precision", "train.precision"}};
-  arguments->flags.reserve(std::size(flags));
-  for (const auto& [flag, key] : flags) {
-    arguments->flags.emplace_back(key, "");
-    command->add_option(std::string("--") + flag, arguments->flags.back().second,
-                        std::string("short for --set ") + key + "=...");
-  }
-  command->add_option("--seeds", arguments->seeds, "e.g. 0,1,2: one run per seed, in parallel, in OUT/runs/")
-      ->delimiter(',');
+  add_setting_flags(*command, arguments->flags,
+                    {"model", "data", "regime", "epochs", "batch", "lr", "seed", "threads", "device", "precision"});
+  command->add_option("--seeds", arguments->seeds,
+                      "e.g. 0-2 or 0,1,5: one run per seed, in parallel, in OUT/runs/ with logs in OUT/runs/logs/");
   command->add_flag("--deterministic", arguments->deterministic, "short for --set run.deterministic=true");
-  command->add_option("--out", arguments->out, "the run's folder (default runs/<model>-<data>-<regime>-s<seed>)");
+  command->add_option("--out", arguments->out,
+                      "the run's folder (default runs/<model>-<data>-<regime>-s<seed>, with batch, learning rate and "
+                      "epochs that are not the defaults)");
   command->add_option("--data-dir", arguments->data_dir,
                       "folder of the data sets (covnoise info lists the others that are searched)");
   command->add_option("--resume", arguments->resume,
-                      "resume the run in this folder; --device and --threads may differ");
+                      "resume the run in this folder; --device and --threads may differ, and a higher --epochs "
+                      "continues a finished run");
   command
       ->add_option("--timeout", arguments->timeout,
                    "with several processes: seconds to wait for one another, at the start and in a step (default 600)")

@@ -25,7 +25,8 @@ struct RunResult {
 
 /// Where and how runs are trained.
 struct RunnerOptions {
-  std::filesystem::path out;      ///< runs/NAME, logs/NAME.toml and logs/NAME.log below it
+  std::filesystem::path out;      ///< the runs are out/runs/NAME
+  std::filesystem::path logs;     ///< NAME.toml and NAME.log of each run; empty: out/logs
   std::filesystem::path program;  ///< covnoise, started once per run
   std::string data_dir;
   std::int64_t jobs = 0;                                  ///< parallel runs; 0: as many as suit the device

@@ -19,10 +19,10 @@ struct GhostNorm {
 ///     y = weight (x - mean_g) / sqrt(var_g + eps) + bias (+ residual), then max(0, y) with `relu`,
 ///
 /// with `running_mean` and `running_var` [C] updated in place G times by `momentum` (with the unbiased variance, as
-/// PyTorch does). `residual`, of x's sizes, may be undefined. Returns y and the statistics, [0] the mean [G, C], [1]
-/// 1 / sqrt(var + eps) [G, C], then whatever the device's backward needs. Float or double; on a GPU bfloat16 as well,
-/// with float32 parameters and statistics. The result does not depend on the number of threads.
-/// torch.ops.covnoise.ghost_batch_norm; not differentiable by itself.
+/// PyTorch does). `residual`, of x's sizes, may be undefined. Returns y and the statistics [5, G, C]: mean,
+/// 1 / sqrt(var + eps), biased variance, and scale and shift of y = x scale + shift. Float or double; on a GPU bfloat16
+/// as well, with float32 parameters and statistics. The result does not depend on the number of threads.
+/// torch.ops.covnoise.ghost_batch_norm, which PyTorch can differentiate once; this function cannot be.
 std::tuple<at::Tensor, at::Tensor> ghost_batch_norm(const at::Tensor& x, const at::Tensor& weight,
                                                     const at::Tensor& bias, at::Tensor running_mean,
                                                     at::Tensor running_var, const GhostNorm& norm,

@@ -18,14 +18,14 @@ struct StepNoise {
 
 /// One step of stochastic gradient descent for all parameters in one pass over memory, by element:
 ///
-///   d = clip g (+ n) + w theta,   b <- mu b + d,   theta <- theta - a (u (+ n)),   u = b, or d + mu b for Nesterov
+///   d = c g (+ c n) + w theta,   b <- mu b + d,   theta <- theta - a (u (+ c n)),   u = b, or d + mu b for Nesterov
 ///
-/// with the noise n in the gradient or in the update.
+/// with the noise n in the gradient or in the update, and one factor c that clips both.
 struct SgdUpdate {
   double lr = 0;                   ///< a
   double momentum = 0;             ///< mu; at 0 the buffer is not touched
   double weight_decay = 0;         ///< w
-  at::Tensor clip;                 ///< one number, on the device of the parameters; undefined: 1
+  at::Tensor clip;                 ///< c: one number, on the device of the parameters; undefined: 1
   bool nesterov = false;           ///< u = d + mu b
   bool noise_in_gradient = false;  ///< otherwise in the update
 };

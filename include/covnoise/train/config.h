@@ -31,7 +31,7 @@ struct TrainConfig {
   double momentum = 0.9;                         ///< b <- momentum b + gradient
   bool nesterov = false;                         ///< Nesterov's momentum
   double weight_decay = 5e-4;                    ///< times the weight, added to the gradient
-  double clip_norm = 0;                          ///< largest norm of the gradient; 0: no clipping
+  double clip_norm = 0;                          ///< largest norm of gradient plus noise; 0: no clipping
   std::int64_t ghost_batch = 128;                ///< examples that are normalised together; 0: the whole batch
   std::int64_t micro_batch = 0;                  ///< examples in memory at once; 0: chosen by the program
   double warmup = 0;                             ///< linear warm-up: epochs, or below 1 a fraction of the training
@@ -82,7 +82,9 @@ Config load_config(const std::optional<std::filesystem::path>& recipe, const std
 /// The same for the text of a recipe, which errors call `name`.
 Config load_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides);
 
-/// A run's config.toml as to_toml wrote it: no regime fragment is applied again. `overrides` come last, as above.
+/// A run's config.toml as to_checked_toml wrote it: no regime fragment is applied again. `overrides` come last, as
+/// above. If the last line is a comment, it must be the checksum of the lines before it; files of earlier versions have
+/// none.
 Config read_config(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
 /// The same for its text, which errors call `name`.
 Config parse_config(std::string_view toml, const std::string& name);
@@ -93,6 +95,8 @@ void check_config(const Config& config);
 
 /// The resolved configuration: all keys in a fixed order, without comments; parse_config restores it exactly.
 std::string to_toml(const Config& config);
+/// The same with a last line "# sha256 ...", the checksum of the lines before it.
+std::string to_checked_toml(const Config& config);
 
 /// One line for each key that differs, except those that do not decide what is trained ([run], train.eval_*,
 /// train.*_every): "train.lr: 0.1 there, 0.2 here".

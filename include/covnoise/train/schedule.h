@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "covnoise/train/config.h"
@@ -45,5 +46,9 @@ class Schedule {
 /// Converts a time in a recipe to an epoch: a value of at least 1 is one; below 1 it is a fraction of the training, in
 /// whole epochs and, unless it is 0, not before epoch 1.
 std::int64_t epoch_of_setting(double setting, std::int64_t epochs);
+
+/// The settings by which the first epochs of a training depend on how many follow: fractions of the training, and the
+/// cosine schedule. Each as 'train.schedule = "cosine"'. Without any, a training can be continued with more epochs.
+std::vector<std::string> settings_relative_to_epochs(const Config& config);
 
 }  // namespace covnoise

@@ -5,6 +5,7 @@
 #include "covnoise/train/bucket_options.h"
 #include "covnoise/train/config.h"
 #include "covnoise/train/evaluate.h"
+#include "covnoise/train/if_damaged.h"
 
 #include <filesystem>
 #include <functional>
@@ -49,19 +50,25 @@ struct TrainedModel {
 
 /// Which checkpoint of a run.
 enum class Which { kLast, kBest };
-/// Loads a network onto `device` (run.device), whatever device it was trained on.
+/// Loads a network onto `device` (run.device), whatever device it was trained on. `warn` gets a line for each damaged
+/// checkpoint that is passed over, and if the data set is not the one of the training.
 TrainedModel load_trained(const std::filesystem::path& run, Which which, const DataSetByName& data,
-                          const std::function<void(const std::string&)>& warn, const std::string& device = "cpu");
+                          const std::function<void(const std::string&)>& warn, const std::string& device = "cpu",
+                          IfDamaged damaged = IfDamaged::kRefuse);
 
 /// The last network of a run, for an analysis: in float32 if it was trained with less.
 TrainedModel load_for_analysis(const std::filesystem::path& run, const DataSetByName& data,
-                               const std::function<void(const std::string&)>& warn, const std::string& device);
+                               const std::function<void(const std::string&)>& warn, const std::string& device,
+                               IfDamaged damaged = IfDamaged::kRefuse);
 
 /// Steps after which the network was kept, in ascending order: as a checkpoint or as a snapshot (train.snapshot_every).
 std::vector<std::int64_t> kept_steps(const std::filesystem::path& run);
 
-/// Loads the network of such a step into `trained`; an Error lists the available steps.
-void load_step(TrainedModel& trained, const std::filesystem::path& run, std::int64_t step);
+/// Loads the network of such a step into `trained`; an Error lists the available steps. `warn` is told if a snapshot is
+/// of an earlier version and has no checksum.
+void load_step(
+    TrainedModel& trained, const std::filesystem::path& run, std::int64_t step,
+    const std::function<void(const std::string&)>& warn = [](const std::string&) {});
 
 /// Parameters and buffers by name, and back. A name or shape that does not match is an Error.
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& model);

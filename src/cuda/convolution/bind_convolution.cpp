@@ -1,18 +1,29 @@
-#include "covnoise/ops/internal/group_squares.h"
 #include "cuda/bind.h"
 #include "cuda/convolution/narrow_conv.h"
-#include "cuda/double_precision.h"
 #include "cuda/hopper/wide_weight_gradient.h"
+#include "cuda/kernel_choice.h"
 #include "cuda/weight_gradient/conv_weight_gradient.h"
 #include "cuda/weight_gradient/partial_sums.h"
+#include "ops/portable/portable.h"
 
 #include <ATen/Context.h>
 #include <torch/library.h>
+#include <torch/version.h>
 
 namespace covnoise::cuda {
 namespace {
 
-using double_precision::Geometry;
+using portable::Geometry;
+
+/// Whether float32 convolutions may round their factors to tf32. Once a user has set fp32_precision, PyTorch answers
+/// for a named operation only.
+bool convolutions_round() {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 9)
+  return at::globalContext().allowTF32CuDNN(at::Float32Op::CONV);
+#else
+  return at::globalContext().allowTF32CuDNN();
+#endif
+}
 
 bool all_are(at::IntArrayRef values, std::int64_t value) {
   return std::all_of(values.begin(), values.end(), [&](std::int64_t v) { return v == value; });
@@ -44,7 +55,8 @@ struct Narrow {
 
 Narrow narrow_of(const at::Tensor& x, const at::Tensor& weight, const Geometry& g, bool input_gradient) {
   Narrow narrow;
-  const bool rounded = x.scalar_type() == at::kFloat && at::globalContext().allowTF32CuDNN();
+  if (!has_hopper_kernels(x)) return narrow;
+  const bool rounded = x.scalar_type() == at::kFloat && convolutions_round();
   const bool shape = (rounded || x.scalar_type() == at::kBFloat16) && weight.size(2) == 3 && weight.size(3) == 3 &&
                      g.groups == 1 && all_are(g.padding, 1) && all_are(g.dilation, 1) &&
                      g.stride.front() == g.stride.back();
@@ -105,7 +117,7 @@ WeightGradient weight_gradient_call(const at::Tensor& x, const at::Tensor& dz, c
   WeightGradient call;
   call.shape = shape;
   call.scalar = scalar_of(x);
-  call.precise = !at::globalContext().allowTF32CuDNN();
+  call.precise = !convolutions_round();
   call.squares_of = squares_of;
   call.examples_per_group = static_cast<int>(examples_per_group);
   call.x = x.data_ptr(), call.dz = dz.data_ptr();
@@ -124,7 +136,8 @@ at::Tensor weight_gradient_by_kernel(WeightGradient call, const at::Tensor& x, a
 }
 
 bool ours_is_faster(const at::Tensor& x, const at::Tensor& weight) {
-  return x.scalar_type() == at::kBFloat16 && weight.size(0) <= 64 && x.size(1) < 64 && weight.size(2) == 3;
+  return has_hopper_kernels(x) && x.scalar_type() == at::kBFloat16 && weight.size(0) <= 64 && x.size(1) < 64 &&
+         weight.size(2) == 3;
 }
 
 at::Tensor weight_gradient_of(const at::Tensor& dz, const at::Tensor& x, const at::Tensor& weight, const Geometry& g) {
@@ -143,8 +156,8 @@ std::tuple<at::Tensor, at::Tensor> gradients(const at::Tensor& dz_any, const at:
   const c10::cuda::CUDAGuard guard(x_any.device());
   const auto dz = channels_last(dz_any), x = channels_last(x_any);
   const Geometry geometry{stride, padding, dilation, groups};
-  return {input ? input_gradient(dz, x, weight, geometry) : at::Tensor(),
-          kernel ? weight_gradient_of(dz, x, weight, geometry) : at::Tensor()};
+  return {input ? input_gradient(dz, x, weight, geometry) : nothing_like(x),
+          kernel ? weight_gradient_of(dz, x, weight, geometry) : nothing_like(weight)};
 }
 
 at::Tensor convolution_squares(const at::Tensor& x_any, const at::Tensor& dz_any, at::Tensor& squares,
@@ -152,10 +165,10 @@ at::Tensor convolution_squares(const at::Tensor& x_any, const at::Tensor& dz_any
                                at::IntArrayRef dilation, std::int64_t groups, std::int64_t examples_per_group,
                                bool spatial) {
   const c10::cuda::CUDAGuard guard(x_any.device());
-  if (x_any.scalar_type() == at::kDouble)
-    return double_precision::weight_gradient_squares(x_any, dz_any, squares, weight_sizes,
-                                                     {stride, padding, dilation, groups}, examples_per_group, spatial);
   const auto x = channels_last(x_any), dz = channels_last(dz_any);
+  if (!has_hopper_kernels(x))
+    return portable::weight_gradient_squares(x, dz, squares, weight_sizes, {stride, padding, dilation, groups},
+                                             examples_per_group, spatial);
   return weight_gradient_by_kernel(
       weight_gradient_call(x, dz, shape_of(x, weight_sizes, {stride, padding, dilation, groups}),
                            spatial ? GradientSquares::kSpatial : GradientSquares::kGroups, examples_per_group),
@@ -181,11 +194,6 @@ at::Tensor linear_group_squares(const at::Tensor& a, const at::Tensor& dz, at::T
     const std::int64_t n = std::min(at_once, groups - first);
     const auto d = left.narrow(0, first, n), x = right.narrow(0, first, n);
     const auto each = a.scalar_type() == at::kBFloat16 ? at::bmm(d, x, at::kFloat) : at::bmm(d, x);
-    if (each.scalar_type() == at::kDouble) {
-      first == 0 ? gradient.copy_(each.sum(0)) : gradient.add_(each.sum(0));
-      squares.view({outputs, inputs}).add_(each.square().sum(0));
-      continue;
-    }
     add_partial_sums(
         {each.data_ptr<float>(), static_cast<int>(n), 1, 1, 1, static_cast<int>(outputs), static_cast<int>(inputs),
          gradient.data_ptr<float>(), first > 0, added_to(squares, outputs * inputs)},
@@ -206,7 +214,8 @@ at::Tensor linear_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor&
     squares.view({outputs, inputs}).add_(linear_gradient(a.square(), dz.square()));
     return linear_gradient(a, dz);
   }
-  if (a.scalar_type() == at::kBFloat16 && a.is_contiguous() && dz.is_contiguous()) {
+  if (!has_general_kernels(a)) return portable::linear_group_squares(a, dz, squares, examples_per_group);
+  if (has_hopper_kernels(a) && a.scalar_type() == at::kBFloat16 && a.is_contiguous() && dz.is_contiguous()) {
     const auto call = weight_gradient_call(
         a, dz, linear_shape(static_cast<int>(examples), static_cast<int>(inputs), static_cast<int>(outputs)),
         GradientSquares::kGroups, examples_per_group);
@@ -220,15 +229,13 @@ at::Tensor bias_squares(const at::Tensor& dz_any, at::Tensor& squares, std::int6
   const c10::cuda::CUDAGuard guard(dz_any.device());
   TORCH_CHECK(examples_per_group > 0 && dz_any.size(0) % examples_per_group == 0, "bias gradient: ", dz_any.size(0),
               " examples are not a whole number of groups of ", examples_per_group);
+  if (!has_general_kernels(dz_any))
+    return portable::bias_gradient_squares(dz_any, squares, examples_per_group, spatial);
   const std::int64_t examples = dz_any.size(0), outputs = dz_any.size(1);
   if (spatial && dz_any.dim() == 4) squares.add_(dz_any.to(squares.scalar_type()).square().sum({0, 2, 3}));
   // ATen sums over positions quickly; what is left is one number per example and output.
   const auto dz = dz_any.dim() == 4 ? dz_any.sum({2, 3}, false, squares.scalar_type()) : dz_any.contiguous();
   if (spatial && dz_any.dim() == 4) return dz.sum(0);
-  if (dz.scalar_type() == at::kDouble) {
-    squares.add_(group_squares(dz, examples_per_group));
-    return dz.sum(0);
-  }
   auto gradient = at::empty({outputs}, squares.options());
   bias_gradient(dz.data_ptr(), scalar_of(dz), static_cast<int>(examples), static_cast<int>(outputs),
                 spatial ? 1 : static_cast<int>(examples_per_group), gradient.data_ptr<float>(),

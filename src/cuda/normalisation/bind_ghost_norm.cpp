@@ -1,13 +1,13 @@
 #include "cuda/bind.h"
-#include "cuda/double_precision.h"
+#include "cuda/kernel_choice.h"
 #include "cuda/normalisation/ghost_norm.h"
+#include "ops/normalisation/norm_statistics.h"
+#include "ops/portable/portable.h"
 
 #include <torch/library.h>
 
 namespace covnoise::cuda {
 namespace {
-
-constexpr std::int64_t kArrays = 5;  // of statistics [G, C]: mean, rstd, variance, scale, shift
 
 void check(const at::Tensor& x, std::int64_t ghost_batch) {
   TORCH_CHECK(x.dim() == 4, "ghost batch normalisation takes images [M, C, H, W], not ", x.sizes());
@@ -26,7 +26,7 @@ GhostShape shape_of(const at::Tensor& x, std::int64_t ghost_batch) {
 
 GhostStatistics arrays_of(const at::Tensor& statistics) {
   float* first = statistics.data_ptr<float>();
-  const std::int64_t size = statistics.numel() / kArrays;
+  const std::int64_t size = statistics.numel() / kNormStatistics;
   return {first, first + size, first + 2 * size, first + 3 * size, first + 4 * size};
 }
 
@@ -38,9 +38,9 @@ std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& x_any, const Option
   check(x_any, ghost_batch);
   const auto x = channels_last(x_any);
   const auto residual = residual_any.has_value() ? channels_last(residual_any->to(x.scalar_type())) : at::Tensor();
-  if (x.scalar_type() == at::kDouble)
-    return double_precision::ghost_norm(x, residual, weight, bias, running_mean, running_var, ghost_batch, momentum,
-                                        eps, relu);
+  if (!has_general_kernels(x))
+    return portable::ghost_norm(
+        {x, residual, weight, bias, running_mean, running_var, ghost_batch, momentum, eps, relu});
   const GhostShape shape = shape_of(x, ghost_batch);
   const auto stream = current_stream();
   const std::int64_t channels = shape.channels, parts = ghost_norm_parts(shape), pieces = shape.ghosts() * parts;
@@ -50,7 +50,7 @@ std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& x_any, const Option
   const GhostPartials partials{first, first + channels * pieces, first + 2 * channels * pieces,
                                static_cast<int>(parts)};
   ghost_norm_partials(shape, x.data_ptr(), partials, stream);
-  auto statistics = at::empty({kArrays, shape.ghosts(), channels}, floats);
+  auto statistics = at::empty({kNormStatistics, shape.ghosts(), channels}, floats);
   const GhostStatistics arrays = arrays_of(statistics);
   ghost_norm_finish(shape, partials, parameter(weight, channels), parameter(bias, channels), static_cast<float>(eps),
                     arrays, stream);
@@ -70,10 +70,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward(
   const auto x = channels_last(x_any), dy = channels_last(dy_any);
   check(x, ghost_batch);
   const auto output = y.has_value() ? channels_last(*y) : at::Tensor();
-  if (x.scalar_type() == at::kDouble)
-    return double_precision::ghost_norm_backward({dy, x, output, weight, statistics, ghost_batch, relu, residual,
-                                                  or_undefined(weight_squares), or_undefined(bias_squares),
-                                                  examples_per_group});
+  if (!has_general_kernels(x))
+    return portable::ghost_norm_backward({dy, x, output, weight, statistics, ghost_batch, relu, residual,
+                                          or_undefined(weight_squares), or_undefined(bias_squares),
+                                          examples_per_group});
   GhostNormBackward call;
   call.shape = shape_of(x, ghost_batch);
   const std::int64_t channels = call.shape.channels;
@@ -82,7 +82,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward(
   call.statistics = arrays_of(statistics);
   call.relu = relu, call.residual = residual;
   auto dx = empty_channels_last(x.sizes(), x);
-  auto dresidual = residual ? empty_channels_last(x.sizes(), x) : at::Tensor();
+  auto dresidual = residual ? empty_channels_last(x.sizes(), x) : nothing_like(x);
   call.dx = dx.data_ptr(), call.dresidual = residual ? dresidual.data_ptr() : nullptr;
   auto sums = at::zeros({2, channels}, weight.options());
   call.dweight = sums.data_ptr<float>(), call.dbias = call.dweight + channels;

@@ -49,6 +49,7 @@ class PartFile {
     return true;
   }
   std::uint64_t size() const { return size_; }
+  bool sync() { return ::fsync(descriptor_) == 0; }
 
  private:
   std::filesystem::path path_;
@@ -64,6 +65,8 @@ struct Transfer {
   std::uint64_t granted_from = 0;  // start of the range that the server sends
   bool began = false;
   int write_error = 0;
+  std::uint64_t most = 0;  // bytes of the file
+  bool too_large = false;
   const ByteProgress* progress = nullptr;
 
   long status() const {
@@ -92,6 +95,8 @@ std::size_t on_bytes(char* bytes, std::size_t, std::size_t size, void* user) {
   bool good = true;
   if (!transfer.began && !continues) good = transfer.part->begin_anew();
   transfer.began = true;
+  transfer.too_large = transfer.part->size() + size > transfer.most;
+  if (transfer.too_large) return 0;
   if (good) good = transfer.part->append(bytes, size);
   if (!good) transfer.write_error = errno;
   return good ? size : 0;
@@ -111,12 +116,14 @@ void set_options(CURL* curl, const std::string& url, Transfer& transfer, char* m
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "covnoise");
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
   curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 8L);
+  const std::string redirects = redirect_protocols(url);
 #if LIBCURL_VERSION_NUM >= 0x075500
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, redirects.c_str());
 #else
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-  curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+  const long https = CURLPROTO_HTTPS, both = CURLPROTO_HTTP | CURLPROTO_HTTPS;
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS, both);
+  curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS, redirects == "https" ? https : both);
 #endif
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
@@ -134,7 +141,12 @@ void set_options(CURL* curl, const std::string& url, Transfer& transfer, char* m
 
 }  // namespace
 
-void download(const std::string& url, const std::filesystem::path& path, const ByteProgress& progress) {
+std::string redirect_protocols(const std::string& url) {
+  return ::strncasecmp(url.c_str(), "https:", 6) == 0 ? "https" : "http,https";
+}
+
+void download(const std::string& url, const std::filesystem::path& path, const ByteProgress& progress,
+              std::uint64_t most) {
   const std::unique_ptr<CURL, void (*)(CURL*)> curl(curl_easy_init(), curl_easy_cleanup);
   if (!curl) throw Error("libcurl cannot be initialised");
   PartFile part(path);
@@ -143,6 +155,7 @@ void download(const std::string& url, const std::filesystem::path& path, const B
   transfer.part = &part;
   transfer.asked_from = part.size();
   transfer.progress = &progress;
+  transfer.most = most;
   char message[CURL_ERROR_SIZE] = "";
   set_options(curl.get(), url, transfer, message);
   const std::string range = fmt::format("{}-", part.size());
@@ -151,13 +164,20 @@ void download(const std::string& url, const std::filesystem::path& path, const B
   if (transfer.write_error != 0) {
     throw Error(fmt::format("{}: cannot be written: {}", path.string(), std::strerror(transfer.write_error)));
   }
+  if (transfer.too_large) {
+    part.begin_anew();
+    throw Error(fmt::format("{}: more than {} bytes: not a file of a known data set", url, most));
+  }
   if (result != CURLE_OK) {
     const std::string reason = message[0] ? message : curl_easy_strerror(result);
     throw Error(fmt::format("{}: {} (at byte {})", url, reason, part.size()));
   }
   const long status = transfer.status();
-  if (status == kNothingThere && transfer.asked_from > 0) return;
-  if (status != kOk && status != kPartial) throw Error(fmt::format("{}: the server answers {}", url, status));
+  const bool whole_before = status == kNothingThere && transfer.asked_from > 0;
+  if (status != kOk && status != kPartial && !whole_before) {
+    throw Error(fmt::format("{}: the server answers {}", url, status));
+  }
+  if (!part.sync()) throw Error(fmt::format("{}: cannot be written: {}", path.string(), std::strerror(errno)));
 }
 
 }  // namespace covnoise

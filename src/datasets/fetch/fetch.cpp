@@ -1,5 +1,6 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/digest.h"
+#include "covnoise/core/internal/file.h"
 #include "datasets/fetch/download.h"
 #include "datasets/file_set.h"
 #include "datasets/formats/tar.h"
@@ -23,12 +24,6 @@ std::uint64_t size_or_zero(const fs::path& path) {
 bool is_good(const fs::path& path, const std::string& md5) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored) && md5_hex_of_file(path) == md5;
-}
-
-void move_into_place(const fs::path& from, const fs::path& to) {
-  std::error_code error;
-  fs::rename(from, to, error);
-  if (error) throw Error(fmt::format("{}: cannot be installed: {}", to.string(), error.message()));
 }
 
 /// Downloads from one site and checks the checksum. If a file resumed from an earlier try is wrong, it is deleted and
@@ -89,7 +84,7 @@ void install_archive(const fs::path& archive, const Layout& layout, const fs::pa
     if (is_good(members[i].target, files[i].md5)) continue;
     throw Error(fmt::format("{}: '{}' has the wrong MD5", archive.string(), members[i].name));
   }
-  for (std::size_t i = 0; i < files.size(); ++i) move_into_place(members[i].target, folder / files[i].name);
+  for (std::size_t i = 0; i < files.size(); ++i) rename_synced(members[i].target, folder / files[i].name);
   fs::remove(archive);
 }
 
@@ -111,7 +106,7 @@ void fetch_one(const FileSet& set, const Download& file, const std::vector<std::
   const fs::path part = target.string() + ".part";
   if (!(file.archive && is_good(target, file.md5))) {
     fetch_part(sites, file, part, options);
-    move_into_place(part, target);
+    rename_synced(part, target);
   }
   if (file.archive) install_archive(target, layout, folder);
   options.progress({Kind::kInstalled, file.file, "", 0, 0});

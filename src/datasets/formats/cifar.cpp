@@ -23,6 +23,9 @@ Dataset empty_set(std::int64_t count) {
 
 std::int64_t count_records(const std::filesystem::path& path, std::uint64_t record) {
   const std::uint64_t size = regular_file_size(path);
+  if (size > kLargestFile) {
+    throw Error(fmt::format("{}: {} bytes, but at most {} are read", path.string(), size, kLargestFile));
+  }
   if (size == 0 || size % record != 0) {
     throw Error(fmt::format("{}: {} bytes is not a whole number of records of {} bytes: byte {} begins a broken record",
                             path.string(), size, record, size / record * record));

@@ -6,11 +6,14 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
 namespace covnoise {
 namespace {
+
+constexpr std::uint64_t kLargestIdx = std::uint64_t{256} << 20;  // unpacked; the largest real one has 47 MB
 
 // Two zero bytes, the element type (8: unsigned byte), the number of dimensions.
 constexpr std::uint32_t kImagesMagic = 0x00000803, kLabelsMagic = 0x00000801;
@@ -28,6 +31,9 @@ void expect_magic(ByteFile& file, std::uint32_t expected, const char* what) {
                           file.path().string(), magic, what, expected));
 }
 
+/// Bytes that the file can hold, and that are read at most: a packed file may promise a thousand times its size.
+std::uint64_t most_elements(const ByteFile& file) { return std::min(file.most_bytes(), kLargestIdx); }
+
 /// Reads one dimension, and refuses it if the file cannot hold that many elements.
 std::int64_t read_dimension(ByteFile& file, const char* what, std::uint64_t most) {
   const std::uint64_t at = file.position();
@@ -42,9 +48,10 @@ std::int64_t read_dimension(ByteFile& file, const char* what, std::uint64_t most
 at::Tensor read_idx_images(const std::filesystem::path& path) {
   ByteFile file(path);
   expect_magic(file, kImagesMagic, "images");
-  const std::int64_t count = read_dimension(file, "images", file.most_bytes());
-  const std::int64_t rows = read_dimension(file, "rows", file.most_bytes() / count);
-  const std::int64_t columns = read_dimension(file, "columns", file.most_bytes() / (count * rows));
+  const std::uint64_t most = most_elements(file);
+  const std::int64_t count = read_dimension(file, "images", most);
+  const std::int64_t rows = read_dimension(file, "rows", most / count);
+  const std::int64_t columns = read_dimension(file, "columns", most / (count * rows));
   at::Tensor images = at::empty({count, 1, rows, columns}, at::kByte);
   const auto size = static_cast<std::size_t>(images.numel());
   file.read(images.data_ptr(), size, file.position() + size);
@@ -55,7 +62,7 @@ at::Tensor read_idx_images(const std::filesystem::path& path) {
 at::Tensor read_idx_labels(const std::filesystem::path& path, std::int64_t classes) {
   ByteFile file(path);
   expect_magic(file, kLabelsMagic, "labels");
-  const std::int64_t count = read_dimension(file, "labels", file.most_bytes());
+  const std::int64_t count = read_dimension(file, "labels", most_elements(file));
   const std::uint64_t begin = file.position();
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(count));
   file.read(bytes.data(), bytes.size(), begin + bytes.size());

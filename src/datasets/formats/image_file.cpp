@@ -12,7 +12,7 @@
 namespace covnoise {
 namespace {
 
-constexpr std::uint64_t kLargestFile = std::uint64_t{64} << 20;
+constexpr std::uint64_t kLargestImageFile = std::uint64_t{64} << 20;
 constexpr std::int64_t kMostPixels = std::int64_t{1} << 24;
 
 Image decode_png(const std::string& bytes, const std::string& where) {
@@ -39,7 +39,10 @@ Image decode_png(const std::string& bytes, const std::string& where) {
 }  // namespace
 
 Image read_image(const std::filesystem::path& path) {
-  const std::string where = path.string(), bytes = read_whole_file(path, kLargestFile);
+  return decode_image(read_whole_file(path, kLargestImageFile), path.string());
+}
+
+Image decode_image(const std::string& bytes, const std::string& where) {
   if (bytes.compare(0, 4, "\x89PNG") == 0) return decode_png(bytes, where);
   if (bytes.compare(0, 2, "\xff\xd8") == 0) return decode_jpeg(bytes, where, kMostPixels);
   throw Error(fmt::format("{}: byte 0: neither PNG nor JPEG", where));

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace covnoise {
@@ -14,5 +15,7 @@ struct Image {
 /// Decodes a PNG or JPEG file (told apart by their first bytes) to 8 bits per channel: grey files to one channel, all
 /// others to three. Transparent pixels are blended with black.
 Image read_image(const std::filesystem::path& path);
+/// The same for a file in memory; `where` names it in messages.
+Image decode_image(const std::string& bytes, const std::string& where);
 
 }  // namespace covnoise

@@ -37,11 +37,21 @@ void judge_warning(j_common_ptr info, int level) {
   if (level < 0 && (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER)) leave(info);
 }
 
+/// A progressive file may go over all pixels in thousands of tiny scans; real ones have about ten.
+void count_scans(j_common_ptr info) {
+  constexpr int kMostScans = 64;
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans) return;
+  auto* manager = reinterpret_cast<ErrorManager*>(info->err);
+  std::snprintf(manager->message, sizeof manager->message, "more than %d scans", kMostScans);
+  std::longjmp(manager->escape, 1);
+}
+
 /// Creates nothing with a destructor after setjmp, so that the jump leaks nothing.
-bool decode(jpeg_decompress_struct& info, ErrorManager& manager, const std::string& bytes, std::int64_t most_pixels,
-            Image& image) {
+bool decode(jpeg_decompress_struct& info, ErrorManager& manager, jpeg_progress_mgr& progress, const std::string& bytes,
+            std::int64_t most_pixels, Image& image) {
   if (setjmp(manager.escape)) return false;
   jpeg_create_decompress(&info);
+  info.progress = &progress;
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
   jpeg_read_header(&info, TRUE);
   info.out_color_space = info.jpeg_color_space == JCS_GRAYSCALE ? JCS_GRAYSCALE : JCS_RGB;
@@ -73,7 +83,9 @@ Image decode_jpeg(const std::string& bytes, const std::string& where, std::int64
   info.err = jpeg_std_error(&manager.base);
   manager.base.error_exit = leave;
   manager.base.emit_message = judge_warning;
-  const bool good = decode(info, manager, bytes, most_pixels, image);
+  jpeg_progress_mgr progress{};
+  progress.progress_monitor = count_scans;
+  const bool good = decode(info, manager, progress, bytes, most_pixels, image);
   jpeg_destroy_decompress(&info);
   if (!good) throw Error(fmt::format("{}: not a readable JPEG file: {}", where, manager.message));
   return image;

@@ -1,16 +1,14 @@
 #include "datasets/formats/tar.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/core/internal/file.h"
 #include "datasets/formats/byte_file.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
-#include <fstream>
 #include <string_view>
 
 namespace covnoise {
@@ -63,26 +61,24 @@ std::string member_name(const Block& header) {
 }
 
 /// Skips `size` bytes and the padding after them; writes the bytes to `out` if given.
-void copy_member(ByteFile& file, std::uint64_t size, std::ofstream* out, const std::filesystem::path& target) {
+void copy_member(ByteFile& file, std::uint64_t size, OutputFile* out) {
   std::uint64_t left = (size + kBlock - 1) / kBlock * kBlock;
   const std::uint64_t end = file.position() + left;
-  std::vector<char> buffer(1 << 20);
+  std::vector<char> buffer(std::min<std::uint64_t>(left, 1 << 20));
   while (left > 0) {
     const std::size_t chunk = std::min<std::uint64_t>(left, buffer.size());
     file.read(buffer.data(), chunk, end);
-    if (out) out->write(buffer.data(), static_cast<std::streamsize>(std::min<std::uint64_t>(chunk, size)));
-    if (out && !*out) throw Error(fmt::format("{}: cannot be written: {}", target.string(), std::strerror(errno)));
+    if (out) out->write({buffer.data(), static_cast<std::size_t>(std::min<std::uint64_t>(chunk, size))});
     size -= std::min<std::uint64_t>(chunk, size);
     left -= chunk;
   }
 }
 
 void unpack_member(ByteFile& file, std::uint64_t size, const std::filesystem::path& target) {
-  std::ofstream out(target, std::ios::binary | std::ios::trunc);
-  if (!out) throw Error(fmt::format("{}: cannot be written: {}", target.string(), std::strerror(errno)));
-  copy_member(file, size, &out, target);
+  OutputFile out(target, OutputFile::Mode::kReplace);
+  copy_member(file, size, &out);
+  out.sync();
   out.close();
-  if (!out) throw Error(fmt::format("{}: cannot be written: {}", target.string(), std::strerror(errno)));
 }
 
 }  // namespace
@@ -104,7 +100,7 @@ void unpack_tar(const std::filesystem::path& archive, const std::vector<TarMembe
     const auto wanted =
         std::find_if(members.begin(), members.end(), [&](const TarMember& m) { return m.name == name; });
     if (type == '5' || wanted == members.end()) {
-      copy_member(file, size, nullptr, {});
+      copy_member(file, size, nullptr);
       continue;
     }
     const auto index = static_cast<std::size_t>(wanted - members.begin());

@@ -53,7 +53,7 @@ std::set<std::uint64_t> seeds_of(const std::set<std::string>& names, const std::
   return seeds;
 }
 
-fs::path record_folder(const Options& options) { return options.runner.out / "results" / "runs"; }
+fs::path record_folder(const Options& options) { return options.results_folder() / "runs"; }
 
 fs::path record_file(const Row& row, const Options& options) {
   return record_folder(options) / (row.recipe + kRecordFileEnding);

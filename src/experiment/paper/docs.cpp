@@ -1,6 +1,7 @@
 #include "covnoise/core/internal/did_you_mean.h"
 #include "covnoise/core/internal/statistics.h"
 #include "covnoise/experiment/internal/paper.h"
+#include "experiment/paper/item_file.h"
 #include "experiment/paper/result.h"
 
 #include <fmt/format.h>
@@ -20,13 +21,6 @@ struct Source {
   fs::path results;
   std::string link;  ///< the way from the document to `results`
 };
-
-Json read_item(const fs::path& path) {
-  auto json = kept_json(path);
-  require(json.contains("tables") && json.contains("notes") && json.contains("figures"),
-          fmt::format("{} was not written by covnoise paper; run covnoise paper again", path.string()));
-  return json;
-}
 
 std::string figure_markdown(const Item& item, const Source& source, const std::string& figure) {
   return fmt::format("\n![{}]({}/{}/{})\n", item.title, source.link, item.name, figure);
@@ -145,6 +139,8 @@ std::string part_markdown(const std::string& name, const std::string& part, cons
   if (part.empty()) return item_markdown(item, json, source);
   require(!item.comparisons.empty(),
           fmt::format("{} has no part {}: only tables 2 and 3 have parts; write <!-- paper {} -->", name, part, name));
+  require(has_comparisons(json),
+          fmt::format("{} has no accuracies or comparisons; run covnoise paper {} again", path.string(), name));
   return part == "summary" ? summary_markdown(item, json, source) : row_markdown(item, find_row(item, part), json);
 }
 

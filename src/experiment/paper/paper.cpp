@@ -3,6 +3,7 @@
 #include "covnoise/core/internal/did_you_mean.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/train/internal/software.h"
+#include "experiment/paper/recipes.h"
 #include "experiment/paper/result.h"
 #include "experiment/plan.h"
 
@@ -39,9 +40,30 @@ void check_choice(const Item& item, const Options& options) {
   refuse_unknown("regime", options.regimes, regimes);
 }
 
+/// The item with the rows that have a recipe.
+Item item_of(const std::string& name, const Options& options) {
+  Item item = find_item(name, options.quick);
+  if (options.recipes.empty() || item.rows.empty()) return item;
+  const std::string first = item.rows.front().recipe;
+  item.rows.erase(std::remove_if(item.rows.begin(), item.rows.end(),
+                                 [&](const Row& row) { return !has_recipe(row.recipe, options.recipes); }),
+                  item.rows.end());
+  if (item.rows.empty()) find_recipe(first, options.recipes);  // says what is missing
+  return item;
+}
+
+/// The names of the rows that item_of left out.
+std::vector<std::string> rows_without_recipe(const Item& item, const Options& options) {
+  std::vector<std::string> names;
+  for (const auto& row : find_item(item.name, options.quick).rows) {
+    if (!options.recipes.empty() && !has_recipe(row.recipe, options.recipes)) names.push_back(row.recipe);
+  }
+  return names;
+}
+
 /// Refuses to replace results of the other size (quick or full).
 void refuse_other_size(const fs::path& path, bool quick) {
-  require(kept_json(path).value("quick", quick) == quick,
+  require(kept_json(path).value("quick", Json(quick)) == quick,
           fmt::format("{} holds results {} --quick; choose another --out", path.parent_path().string(),
                       quick ? "without" : "with"));
 }
@@ -99,6 +121,10 @@ void add_notes(const Context& context, Result& result) {
     result.notes.insert(result.notes.begin(),
                         "A reduced version on embedded data: it shows that everything works, not the paper's numbers.");
   }
+  if (const auto rows = rows_without_recipe(context.item, context.options); !rows.empty()) {
+    result.notes.push_back(
+        fmt::format("Left out, without a recipe in {}: {}.", context.options.recipes.string(), fmt::join(rows, ", ")));
+  }
   if (const auto settings = settings_of(context); !settings.empty()) {
     result.notes.push_back(fmt::format("Settings on top of the recipes: {}.", fmt::join(settings, ", ")));
   }
@@ -115,7 +141,7 @@ std::string result_text(const Item& item, const Result& result) {
 }  // namespace
 
 std::vector<RunSpec> planned_runs(const std::string& name, const Options& options) {
-  const Item item = find_item(name, options.quick);
+  const Item item = item_of(name, options);
   check_choice(item, options);
   std::vector<RunSpec> specs;
   // Seed by seed: an interruption leaves complete tables of fewer seeds.
@@ -131,15 +157,15 @@ std::vector<RunSpec> planned_runs(const std::string& name, const Options& option
 }
 
 std::string plan_table(const std::string& name, const Options& options) {
-  const Item item = find_item(name, options.quick);
+  const Item item = item_of(name, options);
   const auto specs = planned_runs(name, options);
   if (specs.empty()) return fmt::format("{}: no training, computed directly\n", item.title);
   return fmt::format("{}: {}", item.title, plan_text(specs, options.runner.out));
 }
 
 Outcome reproduce(const std::string& name, const Options& options) {
-  const Item item = find_item(name, options.quick);
-  const fs::path results = options.runner.out / "results", folder = results / name, path = folder / (name + ".json");
+  const Item item = item_of(name, options);
+  const fs::path folder = options.results_folder() / name, path = folder / (name + ".json");
   refuse_other_size(path, options.quick);
   const auto specs = planned_runs(name, options);
   create_folders(folder);

@@ -8,10 +8,14 @@
 
 namespace covnoise::paper {
 
+bool has_recipe(const std::string& name, const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / (name + ".toml"));
+}
+
 RecipeText find_recipe(const std::string& name, const std::filesystem::path& folder) {
   if (!folder.empty()) {
     const auto path = folder / (name + ".toml");
-    require(std::filesystem::exists(path),
+    require(has_recipe(name, folder),
             fmt::format("there is no {}; covnoise paper recipes DIR writes all recipes for editing", path.string()));
     return {path.string(), read_file(path)};
   }

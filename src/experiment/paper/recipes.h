@@ -17,6 +17,9 @@ struct RecipeText {
   std::string name, text;  ///< the name is for errors
 };
 
+/// Whether the folder has a recipe of that name.
+bool has_recipe(const std::string& name, const std::filesystem::path& folder);
+
 /// The recipe of that name: <folder>/<name>.toml, or the embedded one if no folder is given.
 RecipeText find_recipe(const std::string& name, const std::filesystem::path& folder);
 

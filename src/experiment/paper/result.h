@@ -45,7 +45,12 @@ template <typename Answer>
 std::optional<Answer> kept_answer(const Trained& run, const char* name, const Json& question) {
   const auto json = run.stored->document(name);
   if (json.value("of", Json()) != question) return std::nullopt;
-  return json.get<Answer>();
+  try {
+    return json.get<Answer>();
+  } catch (const Json::exception& error) {
+    throw Error(fmt::format("{}: the document {} is damaged ({}); remove it and repeat the command",
+                            run.stored->path().string(), name, error.what()));
+  }
 }
 
 template <typename Answer>

@@ -3,6 +3,7 @@
 #include "covnoise/ops/internal/group_squares.h"
 #include "covnoise/ops/internal/optional_tensor.h"
 #include "ops/normalisation/ghost_batch_norm_kernel.h"
+#include "ops/normalisation/norm_statistics.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -101,7 +102,7 @@ Normalised forward_cpu(const at::Tensor& x_any, const OptionalTensor& residual, 
   check_like(running_var, x_any, {channels}, "running_var");
   const auto x = x_any.contiguous(), weight = weight_any.contiguous(), bias = bias_any.contiguous();
   auto y = at::empty_like(x);
-  auto statistics = at::empty({2, ghosts, channels}, x.options()), mean = statistics[0], rstd = statistics[1];
+  auto mean = at::empty({ghosts, channels}, x.options()), rstd = at::empty_like(mean);
   std::vector<double> means(static_cast<std::size_t>(mean.numel())), variances(means.size());
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "ghost_batch_norm", [&] {
     const ghost_norm::Forward<scalar_t> all{x.data_ptr<scalar_t>(),
@@ -126,7 +127,7 @@ Normalised forward_cpu(const at::Tensor& x_any, const OptionalTensor& residual, 
   });
   if (residual.has_value()) y.add_(*residual);
   if (relu) y.relu_();
-  return {y, statistics};
+  return {y, norm_statistics(mean, rstd, eps, weight, bias)};
 }
 
 /// dx, and each example's contribution to the gradients of weight and bias [M, C].
@@ -136,7 +137,7 @@ Tensors3 backward_by_example(const at::Tensor& dy_any, const at::Tensor& x_any, 
   const std::int64_t examples = x_any.size(0), ghosts = examples / ghost_batch, channels = shape.channels;
   check_like(dy_any, x_any, x_any.sizes(), "the gradient");
   check_like(weight_any, x_any, {channels}, "weight");
-  check_like(statistics, x_any, {2, ghosts, channels}, "statistics");
+  check_like(statistics, x_any, {kNormStatistics, ghosts, channels}, "statistics");
   const auto dy = dy_any.contiguous(), x = x_any.contiguous(), weight = weight_any.contiguous();
   const auto mean = statistics[0].contiguous(), rstd = statistics[1].contiguous();
   auto dx = at::empty_like(x);
@@ -166,7 +167,7 @@ Gradients backward_cpu(const at::Tensor& dy, const at::Tensor& x, const Optional
   const auto [dx, dweight, dbias] = backward_by_example(d, x, weight, statistics, ghost_batch);
   if (weight_squares.has_value()) weight_squares->add_(group_squares(dweight, examples_per_group));
   if (bias_squares.has_value()) bias_squares->add_(group_squares(dbias, examples_per_group));
-  return {dx, !residual ? at::Tensor() : relu ? d : d.clone(), dweight.sum(0), dbias.sum(0)};
+  return {dx, !residual ? nothing_like(dx) : relu ? d : d.clone(), dweight.sum(0), dbias.sum(0)};
 }
 
 }  // namespace
@@ -190,7 +191,7 @@ GhostNormGradients ghost_batch_norm_backward(const at::Tensor& dy, const at::Ten
   auto [dx, dresidual, dweight, dbias] =
       op.call(dy, x, if_defined(y), weight, statistics, norm.ghost_batch, norm.relu, residual,
               if_defined(squares.weight), if_defined(squares.bias), squares.examples_per_group);
-  return {dx, dresidual, dweight, dbias};
+  return {dx, residual ? dresidual : at::Tensor(), dweight, dbias};
 }
 
 TORCH_LIBRARY_FRAGMENT(covnoise, m) {

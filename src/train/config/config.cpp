@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "covnoise/core/error.h"
+#include "covnoise/core/internal/digest.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/core/internal/toml_text.h"
 #include "covnoise/noise/injection.h"
 #include "covnoise/train/regimes.h"
 #include "covnoise/train/schedule.h"
@@ -44,6 +46,16 @@ void check_batch_schedule(const TrainConfig& train) {
 /// Fails where an Injection with these options cannot be made.
 void check_noise(const Config& config) { Injection{config.noise}; }
 
+std::string checksum_line(std::string_view text) { return fmt::format("# sha256 {}\n", sha256_hex(text)); }
+
+/// Refuses a text whose last line is a comment, but not the checksum of the lines before it.
+void check_last_line(std::string_view text, const std::string& name) {
+  const std::size_t start = text.size() < 2 ? 0 : text.rfind('\n', text.size() - 2) + 1;
+  if (text.substr(start, 1) != "#") return;
+  require(text.substr(start) == checksum_line(text.substr(0, start)),
+          fmt::format("{} does not match its checksum, the last line: it is damaged or was edited; restore it", name));
+}
+
 Config merged(const Recipe* recipe, const std::vector<std::string>& overrides) {
   Config config;
   if (recipe) config.regime = recipe->regime().value_or(config.regime);
@@ -81,7 +93,8 @@ void check_config(const Config& config) {
 }
 
 Config load_config(const std::optional<std::filesystem::path>& recipe, const std::vector<std::string>& overrides) {
-  return recipe ? load_recipe(read_file(*recipe), recipe->string(), overrides) : merged(nullptr, overrides);
+  return recipe ? load_recipe(read_file(*recipe, kLargestToml), recipe->string(), overrides)
+                : merged(nullptr, overrides);
 }
 
 Config load_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides) {
@@ -104,7 +117,9 @@ Config parse_config(std::string_view toml, const std::string& name) {
 }
 
 Config read_config(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  Config config = parse_config(read_file(path), path.string());
+  const std::string text = read_file(path);
+  check_last_line(text, path.string());
+  Config config = parse_config(text, path.string());
   for (const auto& setting : overrides) apply_override(config, setting);
   check_config(config);
   return config;
@@ -120,6 +135,11 @@ std::string to_toml(const Config& config) {
     text += fmt::format("{} = {}\n", field.name(), value_text(field, config));
   }
   return text;
+}
+
+std::string to_checked_toml(const Config& config) {
+  const std::string text = to_toml(config);
+  return text + checksum_line(text);
 }
 
 std::vector<std::string> difference(const Config& there, const Config& here) {

@@ -38,7 +38,7 @@ std::vector<Field> make_fields() {
       COVNOISE_FIELD(train.momentum, from_to_below(0, 1), "b <- momentum b + gradient"),
       COVNOISE_FIELD(train.nesterov, any(), "Nesterov's momentum"),
       COVNOISE_FIELD(train.weight_decay, at_least(0), "times the weight, added to the gradient"),
-      COVNOISE_FIELD(train.clip_norm, at_least(0), "largest norm of the gradient; 0: no clipping"),
+      COVNOISE_FIELD(train.clip_norm, at_least(0), "largest norm of gradient plus noise; 0: no clipping"),
       COVNOISE_FIELD(train.ghost_batch, at_least(0), "examples normalised together; 0: the whole batch"),
       COVNOISE_FIELD(train.micro_batch, at_least(0), "examples in memory at once; 0: chosen by the program"),
       COVNOISE_FIELD(train.warmup, at_least(0), "linear warm-up: epochs, or below 1 a fraction of the training"),
@@ -150,6 +150,18 @@ bool allowed(const Limit& limit, const std::vector<T>& values) {
   return std::all_of(values.begin(), values.end(), [&](const T& value) { return allowed(limit, value); });
 }
 
+template <typename T>
+bool finite(const T&) {
+  return true;
+}
+bool finite(double value) { return std::isfinite(value); }
+bool finite(const NoiseScale& scale) { return finite(scale.factor); }
+bool finite(const BatchChange& change) { return finite(change.epoch) && finite(change.lr); }
+template <typename T>
+bool finite(const std::vector<T>& values) {
+  return std::all_of(values.begin(), values.end(), [](const T& value) { return finite(value); });
+}
+
 /// Runs `visitor` with the member's value.
 template <typename Visitor>
 auto visit_value(const Field& field, const Config& config, Visitor visitor) {
@@ -197,7 +209,8 @@ std::string limit_text(const Limit& limit) {
 std::string broken_limit(const Field& field, const Config& config) {
   if (visit_value(field, config, [&](const auto& value) { return allowed(field.limit, value); })) return "";
   const std::string text = limit_text(field.limit);
-  return "must be " + (text.empty() ? "finite" : text);
+  if (visit_value(field, config, [](const auto& value) { return finite(value); })) return "must be " + text;
+  return "must be finite" + (text.empty() ? "" : " and " + text);
 }
 
 }  // namespace covnoise

@@ -4,10 +4,12 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <regex>
 #include <set>
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/did_you_mean.h"
+#include "covnoise/core/internal/toml_text.h"
 #include "covnoise/train/regimes.h"
 #include "train/config/config_fields.h"
 
@@ -148,6 +150,18 @@ void assign(Config& config, const Field& field, const toml::node& node, const st
   }
 }
 
+bool has_line(const std::string& text, const std::string& start) {
+  return std::regex_search("\n" + text, std::regex("\n[ \t]*" + start));
+}
+
+/// What to do about a name that is given as text and as a table.
+std::string advice(const std::string& text, std::string_view problem) {
+  const bool both =
+      has_line(text, "data[ \t]*=[ \t]*[\"']") && has_line(text, "(\\[(regimes\\..*\\.)?data\\]|data\\.)");
+  if (!both || problem.find("redefine") == std::string_view::npos) return "";
+  return "; data = \"NAME\" is short for name = \"NAME\" in [data]: write only the latter";
+}
+
 std::string written_out(const std::string& key) { return key == "data" ? "data.name" : key; }
 
 }  // namespace
@@ -209,10 +223,12 @@ struct Recipe::Document {
 
 Recipe::Recipe(std::string_view text, std::string name) : document_(std::make_unique<Document>()) {
   document_->name = std::move(name);
+  if (const auto problem = toml_problem(text); !problem.empty()) throw Error(document_->name + ":" + problem);
   try {
     document_->table = toml::parse(text, document_->name);
   } catch (const toml::parse_error& error) {
-    throw Error(fmt::format("{}: {}", document_->where(error.source()), error.description()));
+    throw Error(fmt::format("{}: {}", document_->where(error.source()), error.description()) +
+                advice(std::string(text), error.description()));
   }
   document_->check_regimes();
 }
@@ -256,8 +272,10 @@ void apply_override(Config& config, const std::string& setting) {
   const bool wants_text = std::holds_alternative<std::string*>(member) || std::holds_alternative<Labels*>(member) ||
                           std::holds_alternative<Placement*>(member);
   if (!wants_text || quoted) {
+    const std::string document = "value = " + text;
+    if (const auto problem = toml_problem(document); !problem.empty()) throw Error(where + ": bad TOML: " + problem);
     try {
-      const auto table = toml::parse("value = " + text);
+      const auto table = toml::parse(document);
       if (table.size() != 1) throw Error(where + ": must be one value");
       return assign(config, *field, *table.get("value"), where);
     } catch (const toml::parse_error&) {

@@ -3,6 +3,8 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/did_you_mean.h"
 
+#include <iterator>
+
 namespace covnoise {
 namespace {
 
@@ -27,6 +29,25 @@ constexpr Regime kRegimes[] = {
      "train.batch = 4096\nnoise.structure = 'diag-fisher'\nnoise.scale = 'match'\nnoise.placement = 'gradient'"},
 };
 
+struct Summary {
+  std::string_view name, text;
+};
+
+constexpr Summary kSummaries[] = {
+    {"sb", "small batch"},
+    {"lb", "large batch"},
+    {"lb-diag", "large batch with diagonal Fisher noise"},
+    {"lb-full", "large batch with noise of the whole Fisher matrix"},
+    {"lb-true", "the same with labels sampled from the model"},
+    {"lb-trace", "large batch with isotropic noise of the Fisher diagonal's mean"},
+    {"lb-kfac", "large batch with Kronecker-factored Fisher noise"},
+    {"lb-multiplicative", "large batch whose gradient is multiplied by 1 + sigma xi"},
+    {"lb-isotropic", "large batch with isotropic noise of constant strength"},
+    {"batch-change", "small batch first, then large batch"},
+    {"lb-diag-match", "large batch with diagonal Fisher noise at the small batch's temperature"},
+};
+static_assert(std::size(kSummaries) == std::size(kRegimes), "every regime has a summary");
+
 }  // namespace
 
 std::vector<std::string> regime_names() {
@@ -38,6 +59,13 @@ std::vector<std::string> regime_names() {
 std::string_view regime_fragment(std::string_view name) {
   for (const auto& regime : kRegimes) {
     if (regime.name == name) return regime.fragment;
+  }
+  throw Error(unknown_name("regime", name, regime_names()));
+}
+
+std::string_view regime_summary(std::string_view name) {
+  for (const auto& summary : kSummaries) {
+    if (summary.name == name) return summary.text;
   }
   throw Error(unknown_name("regime", name, regime_names()));
 }

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "covnoise/core/error.h"
+#include "covnoise/noise/structure.h"
 
 namespace covnoise {
 namespace {
@@ -23,6 +25,23 @@ std::int64_t epoch_of_setting(double setting, std::int64_t epochs) {
   // The small number mends products such as 0.29 * 100 = 28.999999999999996.
   const auto epoch = std::floor(std::min(in_epochs(setting, epochs), 1e9) + 1e-9);
   return static_cast<std::int64_t>(setting > 0 ? std::max(epoch, 1.0) : epoch);
+}
+
+std::vector<std::string> settings_relative_to_epochs(const Config& config) {
+  const auto fraction = [](double setting) { return setting > 0 && setting < 1; };
+  const auto& train = config.train;
+  std::set<std::string> keys;
+  if (train.schedule == "cosine") keys.insert("train.schedule");
+  if (train.schedule == "step" && std::any_of(train.milestones.begin(), train.milestones.end(), fraction))
+    keys.insert("train.milestones");
+  if (fraction(train.warmup)) keys.insert("train.warmup");
+  for (const auto& change : train.batch_schedule)
+    if (fraction(change.epoch)) keys.insert("train.batch_schedule");
+  if (fraction(config.noise.stop_after) && !make_structure(config.noise)->is_zero()) keys.insert("noise.stop_after");
+  std::vector<std::string> settings;
+  for (const auto& [key, value] : config_values(config))
+    if (keys.count(key) > 0) settings.push_back(fmt::format("{} = {}", key, value));
+  return settings;
 }
 
 Schedule::Schedule(const Config& config, std::int64_t train_examples) {

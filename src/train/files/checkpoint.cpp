@@ -96,6 +96,10 @@ void discard(const fs::path& path) {
   remove_tree(hidden);
 }
 
+[[noreturn]] void refuse(const Error& error) {
+  throw Error(fmt::format("{}; --allow-older uses the newest intact one", error.what()));
+}
+
 }  // namespace
 
 CheckpointStore::CheckpointStore(fs::path folder) : folder_(std::move(folder)) {}
@@ -195,12 +199,13 @@ LoadedCheckpoint CheckpointStore::load(const fs::path& folder) {
   return loaded;
 }
 
-std::optional<LoadedCheckpoint> CheckpointStore::load_latest(const Warn& warn) const {
+std::optional<LoadedCheckpoint> CheckpointStore::load_latest(const Warn& warn, IfDamaged damaged) const {
   const auto entries = list();
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     try {
       return load(entry->path);
     } catch (const Error& error) {
+      if (damaged == IfDamaged::kRefuse) refuse(error);
       warn(fmt::format("{}; trying the previous one", error.what()));
     }
   }
@@ -208,12 +213,13 @@ std::optional<LoadedCheckpoint> CheckpointStore::load_latest(const Warn& warn) c
   throw Error(fmt::format("no checkpoint in {} is intact; start again in a new folder", folder_.string()));
 }
 
-std::optional<LoadedCheckpoint> CheckpointStore::load_best(const Warn& warn) const {
-  auto latest = load_latest(warn);
+std::optional<LoadedCheckpoint> CheckpointStore::load_best(const Warn& warn, IfDamaged damaged) const {
+  auto latest = load_latest(warn, damaged);
   if (!latest || !latest->best_step || *latest->best_step == latest->step) return latest;
   try {
     return load(folder_ / folder_name(*latest->best_step, true));
   } catch (const Error& error) {
+    if (damaged == IfDamaged::kRefuse) refuse(error);
     warn(fmt::format("{}; using the latest instead", error.what()));
     return latest;
   }

@@ -11,6 +11,7 @@
 #include "covnoise/core/internal/file.h"
 #include "covnoise/train/internal/run_folder.h"
 #include "covnoise/train/internal/tensorboard.h"
+#include "train/files/checked_json.h"
 
 namespace covnoise {
 namespace {
@@ -50,27 +51,50 @@ double seconds_of(const Json& record) {
   return found != record.end() && is_finite_number(*found) ? found->get<double>() : 0;
 }
 
-/// The records up to step `last`. A damaged line at the end is a torn write and is ignored; one before intact lines is
-/// an Error.
+std::string line_of(Json record) {
+  add_checksum(record);
+  return record.dump() + "\n";
+}
+
+/// What is wrong with a line; empty, with the record in `record`, if nothing is.
+std::string parse_line(std::string_view line, Json& record) {
+  record = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+  if (!is_metrics_record(record)) return "not a metrics record";
+  return take_checksum(record) == Checksum::kWrong ? "does not match its checksum" : "";
+}
+
+/// Whether the text after the last end of line is a whole line whose end was damaged. Otherwise it is a torn write.
+bool has_damaged_end(std::string_view rest) {
+  Json record;
+  return !rest.empty() && parse_line(rest.substr(0, rest.size() - 1), record).empty();
+}
+
+/// The records up to step `last`. What follows them is written again when the run is resumed, so damage there is
+/// ignored; any other damage is an Error. Without `last`, only a torn last line is ignored.
 std::vector<Json> whole_records(const fs::path& path, std::optional<std::int64_t> last) {
   std::vector<Json> records;
   if (!fs::exists(path)) return records;
   const std::string text = read_file(path);
-  std::size_t line = 0, bad_line = 0;
-  for (std::size_t start = 0, end; (end = text.find('\n', start)) != std::string::npos; start = end + 1) {
+  std::string damage;  // the first
+  const auto note = [&](std::size_t line, const std::string& problem) {
+    if (damage.empty())
+      damage = fmt::format("{}:{}: {}; the file is damaged: restore it from a copy, or train again in a new folder",
+                           path.string(), line, problem);
+  };
+  std::size_t line = 0, start = 0;
+  for (std::size_t end; (end = text.find('\n', start)) != std::string::npos; start = end + 1) {
     ++line;
-    auto record = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(start),
-                              text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, /*allow_exceptions=*/false);
-    if (!is_metrics_record(record)) {
-      if (bad_line == 0) bad_line = line;
+    Json record;
+    const std::string problem = parse_line(std::string_view(text).substr(start, end - start), record);
+    if (!problem.empty()) {
+      note(line, problem);
     } else if (!last || record["step"].get<std::int64_t>() <= *last) {
-      if (bad_line > 0) {
-        throw Error(fmt::format("{}:{}: not a metrics record; remove the line and repeat the command", path.string(),
-                                bad_line));
-      }
+      require(damage.empty(), damage);
       records.push_back(std::move(record));
     }
   }
+  if (has_damaged_end(std::string_view(text).substr(start))) note(line + 1, "its end of line is missing");
+  require(last || damage.empty(), damage);
   return records;
 }
 
@@ -105,7 +129,9 @@ const std::vector<std::string>& MetricsWriter::csv_columns() {
                                                    "fisher_trace",
                                                    "noise_scale",
                                                    "temperature",
-                                                   "noise_temperature"};
+                                                   "noise_temperature",
+                                                   "weight_norm",
+                                                   "clip_factor"};
   return columns;
 }
 
@@ -115,8 +141,9 @@ MetricsWriter::MetricsWriter(const fs::path& run_folder, std::optional<std::int6
   // The wall times of earlier records are unknown, but the time between them is known.
   const double now = wall_clock(), last = records.empty() ? 0 : seconds_of(records.back());
   std::string jsonl, csv = fmt::format("{}\n", fmt::join(csv_columns(), ",")), events = tensorboard_header(now - last);
+  if (fs::exists(run.config())) events += tensorboard_hparams(now - last, config_values(read_config(run.config())));
   for (const auto& record : records) {
-    jsonl += record.dump() + "\n";
+    jsonl += line_of(record);
     csv += csv_row(record);
     events += event(record, now - last + seconds_of(record));
   }
@@ -124,15 +151,17 @@ MetricsWriter::MetricsWriter(const fs::path& run_folder, std::optional<std::int6
   write_file_synced(run.metrics_csv(), csv);
   write_file_synced(run.events(), events);
   files_ = std::make_unique<Files>(run);
+  records_ = static_cast<std::int64_t>(records.size());
 }
 
 MetricsWriter::~MetricsWriter() = default;
 
 void MetricsWriter::write(const Json& record) {
   TORCH_CHECK(is_metrics_record(record), "a metrics record needs a kind and a step: ", record.dump());
-  files_->jsonl.write(record.dump() + "\n");
+  files_->jsonl.write(line_of(record));
   files_->csv.write(csv_row(record));
   files_->events.write(event(record, wall_clock()));
+  ++records_;
 }
 
 void MetricsWriter::flush_synced() {
@@ -142,12 +171,23 @@ void MetricsWriter::flush_synced() {
 }
 
 bool is_metrics_record(const Json& record) {
-  return record.is_object() && record.contains("kind") && record["kind"].is_string() && record.contains("step") &&
-         record["step"].is_number_integer();
+  constexpr std::int64_t kMost = std::int64_t{1} << 53;  // whole numbers up to it are exact in every reader
+  const auto is_count = [](const Json& value) {
+    const bool huge = value.is_number_unsigned() && value.get<std::uint64_t>() > kMost;
+    return value.is_number_integer() && !huge && value.get<std::int64_t>() >= 0;
+  };
+  const auto has = [&](const char* key, bool needed, auto good) {
+    const auto found = record.find(key);
+    return found == record.end() ? !needed : good(*found);
+  };
+  const auto is_text = [](const Json& value) { return value.is_string(); };
+  const auto is_number = [](const Json& value) { return value.is_number(); };
+  return record.is_object() && has("kind", true, is_text) && has("step", true, is_count) &&
+         has("epoch", false, is_count) && has("message", false, is_text) && has("seconds", false, is_number);
 }
 
-std::vector<Json> read_metrics(const fs::path& run_folder) {
-  return whole_records(RunFolder{run_folder}.metrics(), {});
+std::vector<Json> read_metrics(const fs::path& run_folder, std::optional<std::int64_t> last) {
+  return whole_records(RunFolder{run_folder}.metrics(), last);
 }
 
 }  // namespace covnoise

@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstring>
@@ -13,6 +14,8 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/digest.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/train/defaults.h"
+#include "covnoise/train/schedule.h"
 
 namespace covnoise {
 namespace {
@@ -31,6 +34,19 @@ std::string safe_name(const std::string& text) {
   return name;
 }
 
+/// "-b256-lr0.2-e3": batch, learning rate and epochs, each only where it is not the default of regime and model.
+std::string unusual_settings(const Config& config) {
+  Config usual = load_config({}, {"regime=" + config.regime});
+  usual.model = config.model;
+  std::string text;
+  if (config.train.batch != usual.train.batch) text += fmt::format("-b{}", config.train.batch);
+  usual.train.batch = config.train.batch;  // its default learning rate is that of the batch
+  resolve_defaults(usual);
+  if (config.train.lr != usual.train.lr) text += fmt::format("-lr{}", config.train.lr);
+  if (config.train.epochs != usual.train.epochs) text += fmt::format("-e{}", config.train.epochs);
+  return text;
+}
+
 }  // namespace
 
 std::filesystem::path RunFolder::snapshot(std::int64_t step) const {
@@ -38,15 +54,31 @@ std::filesystem::path RunFolder::snapshot(std::int64_t step) const {
 }
 
 std::filesystem::path default_run_name(const Config& config) {
-  return std::filesystem::path("runs") / fmt::format("{}-{}-{}-s{}", safe_name(config.model),
+  return std::filesystem::path("runs") / fmt::format("{}-{}-{}{}-s{}", safe_name(config.model),
                                                      safe_name(config.data.name), safe_name(config.regime),
-                                                     config.seed);
+                                                     unusual_settings(config), config.seed);
 }
 
 void refuse_other_configuration(const RunFolder& folder, const Config& here) {
-  const auto lines = difference(read_config(folder.config()), here);
-  require(lines.empty(), fmt::format("{} holds a run of another configuration ({}); choose another --out, or remove it",
+  Config there = read_config(folder.config());
+  const std::int64_t epochs = there.train.epochs;
+  there.train.epochs = std::max(epochs, here.train.epochs);  // a run may be continued
+  const auto lines = difference(there, here);
+  require(lines.empty(), fmt::format("{} holds a run of another configuration ({}); choose another folder with --out",
                                      folder.root.string(), fmt::join(lines, "; ")));
+  const auto relative = settings_relative_to_epochs(here);
+  require(epochs == here.train.epochs || relative.empty(),
+          fmt::format("{} holds a run of {} epochs that cannot be continued to {}, because its first epochs would have "
+                      "been other ones ({}); choose another folder with --out",
+                      folder.root.string(), epochs, here.train.epochs, fmt::join(relative, "; ")));
+}
+
+void record_configuration(const RunFolder& folder, const Config& config) {
+  if (!std::filesystem::exists(folder.config())) return write_file_synced(folder.config(), to_checked_toml(config));
+  Config there = read_config(folder.config());
+  if (there.train.epochs == config.train.epochs) return;
+  there.train.epochs = config.train.epochs;
+  write_file_synced(folder.config(), to_checked_toml(there));
 }
 
 RunLock::RunLock(const RunFolder& folder) {

@@ -2,6 +2,7 @@
 
 #include "covnoise/core/internal/file.h"
 #include "covnoise/core/internal/gzip.h"
+#include "covnoise/core/internal/json.h"
 
 #include <algorithm>
 #include <map>
@@ -12,16 +13,17 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-std::string text_of(const fs::path& file) { return fs::exists(file) ? gunzip(read_file(file), file.string()) : ""; }
+constexpr std::uint64_t kLargestRecordFile = std::uint64_t{1} << 26;
+
+std::string text_of(const fs::path& file) {
+  return fs::exists(file) ? gunzip(read_file(file, kLargestRecordFile), file.string()) : "";
+}
 
 std::vector<StoredRun> parse_records(const fs::path& file, const std::string& text) {
   std::vector<StoredRun> runs;
   for (std::size_t start = 0, end; start < text.size(); start = end + 1) {
     end = std::min(text.find('\n', start), text.size());
-    runs.emplace_back(
-        file, runs.size() + 1,
-        Json::parse(text.begin() + static_cast<std::ptrdiff_t>(start), text.begin() + static_cast<std::ptrdiff_t>(end),
-                    nullptr, /*allow_exceptions=*/false));
+    runs.emplace_back(file, runs.size() + 1, parse_json(std::string_view(text).substr(start, end - start)));
   }
   return runs;
 }

@@ -6,6 +6,7 @@
 #include "covnoise/ops/device.h"
 #include "covnoise/ops/internal/gpu_info.h"
 #include "covnoise/train/internal/stored_run.h"
+#include "train/files/checked_json.h"
 
 #include <torch/version.h>
 
@@ -32,6 +33,7 @@ Json software_versions(const std::string& device) {
   if (const auto gpu = gpu_info(device_of(device))) {
     json["gpu"] = gpu->name;
     json["cuda"] = gpu->cuda;
+    if (gpu->kernels != GpuKernels::kAll) json["kernels"] = gpu->describe_kernels();
   }
   return json;
 }
@@ -48,6 +50,7 @@ void record_software(const RunFolder& folder, const std::string& device, std::op
     first = here;
   }
   if (!resumed.empty()) first["resumed"] = std::move(resumed);
+  add_checksum(first);
   write_file_synced(folder.software(), first.dump(2) + "\n");
 }
 

@@ -5,6 +5,7 @@
 #include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/internal/run_folder.h"
 #include "train/config/config_fields.h"
+#include "train/files/checked_json.h"
 
 #include <fmt/format.h>
 
@@ -31,7 +32,10 @@ bool is_run_record(const Json& json) {
 Json kept_json(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return Json::object();
   auto json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? json : Json::object();
+  require(json.is_object() && take_checksum(json) != Checksum::kWrong,
+          fmt::format("{} is damaged: {}; restore it from a copy, or remove it", path.string(),
+                      json.is_object() ? "it does not match its checksum" : "it holds no JSON object"));
+  return json;
 }
 
 StoredRun::StoredRun(const std::filesystem::path& folder)

@@ -1,6 +1,7 @@
 #include "covnoise/train/internal/tensorboard.h"
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 
 namespace covnoise {
@@ -46,6 +47,15 @@ std::string bytes_field(int field, std::string_view bytes) {
   return key(field, 2) + varint(bytes.size()) + std::string(bytes);
 }
 
+/// google.protobuf.Value: number_value = 2 (double), string_value = 3, bool_value = 4.
+std::string hparam_value(const std::string& toml) {
+  if (toml == "true" || toml == "false") return key(4, 0) + varint(toml == "true" ? 1 : 0);
+  if (toml.size() >= 2 && toml.front() == '"') return bytes_field(3, toml.substr(1, toml.size() - 2));
+  char* end = nullptr;
+  const double number = std::strtod(toml.c_str(), &end);
+  return *end == '\0' && !toml.empty() ? key(2, 1) + little_endian(number) : bytes_field(3, toml);
+}
+
 }  // namespace
 
 std::uint32_t crc32c(std::string_view bytes) {
@@ -74,6 +84,18 @@ std::string tensorboard_scalars(double wall_time, std::int64_t step,
   }
   return tensorboard_record(key(1, 1) + little_endian(wall_time) + key(2, 0) +
                             varint(static_cast<std::uint64_t>(step)) + bytes_field(5, summary));
+}
+
+// Summary.Value: tag = 1, metadata = 9; SummaryMetadata: plugin_data = 1 (plugin_name = 1, content = 2). The content is
+// HParamsPluginData: session_start_info = 3, with hparams = 1 (a map: key = 1, value = 2) and start_time_secs = 5.
+std::string tensorboard_hparams(double wall_time, const std::vector<std::pair<std::string, std::string>>& values) {
+  std::string start;
+  for (const auto& [name, toml] : values)
+    start += bytes_field(1, bytes_field(1, name) + bytes_field(2, hparam_value(toml)));
+  start += key(5, 1) + little_endian(wall_time);
+  const std::string plugin = bytes_field(1, "hparams") + bytes_field(2, bytes_field(3, start));
+  const std::string value = bytes_field(1, "_hparams_/session_start_info") + bytes_field(9, bytes_field(1, plugin));
+  return tensorboard_record(key(1, 1) + little_endian(wall_time) + bytes_field(5, bytes_field(1, value)));
 }
 
 }  // namespace covnoise

@@ -1,5 +1,9 @@
 #include "train/loop/run_progress.h"
 
+#include "covnoise/core/error.h"
+
+#include <fmt/format.h>
+
 #include <cmath>
 
 namespace covnoise {
@@ -38,7 +42,7 @@ nlohmann::json Progress::to_json() const {
   return json;
 }
 
-Progress Progress::from_json(const nlohmann::json& json) {
+Progress Progress::from_json(const nlohmann::json& json) try {
   Progress progress;
   progress.step = json.at("step");
   progress.epoch_loss = json.at("epoch_loss");
@@ -49,6 +53,8 @@ Progress Progress::from_json(const nlohmann::json& json) {
   progress.square_average = json.at("square_average");
   if (json.contains("best_step")) progress.best_step = json.at("best_step").get<std::int64_t>();
   return progress;
+} catch (const nlohmann::json::exception& error) {
+  throw Error(fmt::format("the checkpoint's state is not one of this version of covnoise: {}", error.what()));
 }
 
 }  // namespace covnoise

@@ -2,7 +2,10 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/data/internal/digest.h"
 #include "covnoise/train/internal/software.h"
+#include "train/files/provenance.h"
+#include "train/files/snapshot.h"
 #include "train/loop/initial_model.h"
 #include "train/loop/training_run.h"
 #include "train/ranks/rank_consistency.h"
@@ -68,6 +71,9 @@ Outcome train(const TrainOptions& options) {
   }
   CheckpointStore store(folder.checkpoints());
   const auto latest = writes ? store.load_latest(options.say) : std::nullopt;
+  const std::string data = writes ? data_digest(source) : "";
+  if (latest) refuse_other_provenance(*latest, folder, data, options.say);
+  if (writes && !latest) refuse_lost_checkpoints(folder);
   const auto checkpoint = ranks    ? share_checkpoint(*ranks, latest)
                           : latest ? std::optional(checkpoint_of_rank(*latest, 0, 1))
                                    : std::nullopt;
@@ -79,10 +85,10 @@ Outcome train(const TrainOptions& options) {
   options.say(run.summary());
   if (!writes) return run_to_the_end(run, {}, ranks);
   if (latest) store.clean(*latest);
-  if (!std::filesystem::exists(folder.config())) write_file_synced(folder.config(), to_toml(options.config));
+  record_configuration(folder, options.config);
   record_software(folder, options.config.run.device, latest ? std::optional(latest->step) : std::nullopt);
   MetricsWriter metrics(folder.root, latest ? std::optional(latest->step) : std::nullopt);
-  return run_to_the_end(run, {&store, &metrics}, ranks);
+  return run_to_the_end(run, {&store, &metrics, {settings_of(options.config), data}}, ranks);
 }
 
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& model) {
@@ -109,7 +115,8 @@ void load_model_tensors(torch::nn::Module& model, const std::vector<NamedTensor>
 }
 
 TrainedModel load_trained(const std::filesystem::path& run, Which which, const DataSetByName& data,
-                          const std::function<void(const std::string&)>& warn, const std::string& device) {
+                          const std::function<void(const std::string&)>& warn, const std::string& device,
+                          IfDamaged damaged) {
   const RunFolder folder{run};
   if (!std::filesystem::exists(folder.config())) {
     throw Error(fmt::format("{} is not a run: it has no config.toml", run.string()));
@@ -118,9 +125,12 @@ TrainedModel load_trained(const std::filesystem::path& run, Which which, const D
   result.config = read_config(folder.config());
   result.config.run.device = device;
   const CheckpointStore store(folder.checkpoints());
-  const auto loaded = which == Which::kBest ? store.load_best(warn) : store.load_latest(warn);
-  if (!loaded) throw Error(fmt::format("{} has no checkpoint yet", run.string()));
+  const auto loaded = which == Which::kBest ? store.load_best(warn, damaged) : store.load_latest(warn, damaged);
+  if (!loaded) throw Error(fmt::format("{} has no checkpoint", run.string()));
+  refuse_other_config(*loaded, folder);
   result.source = data(result.config.data.name);
+  if (is_of_other_data(*loaded, data_digest(result.source)))
+    warn(fmt::format("{} was trained on other images or labels than the data set has here", run.string()));
   result.model = model_for(result.config, result.source);
   load_model_tensors(*result.model, loaded->checkpoint.model);
   result.model->to(training_device(result.config));
@@ -130,8 +140,9 @@ TrainedModel load_trained(const std::filesystem::path& run, Which which, const D
 }
 
 TrainedModel load_for_analysis(const std::filesystem::path& run, const DataSetByName& data,
-                               const std::function<void(const std::string&)>& warn, const std::string& device) {
-  auto trained = load_trained(run, Which::kLast, data, warn, device);
+                               const std::function<void(const std::string&)>& warn, const std::string& device,
+                               IfDamaged damaged) {
+  auto trained = load_trained(run, Which::kLast, data, warn, device, damaged);
   if (trained.config.train.precision != "fp64") trained.config.train.precision = "fp32";
   return trained;
 }
@@ -150,11 +161,12 @@ std::vector<std::int64_t> kept_steps(const std::filesystem::path& run) {
   return {steps.begin(), steps.end()};
 }
 
-void load_step(TrainedModel& trained, const std::filesystem::path& run, std::int64_t step) {
+void load_step(TrainedModel& trained, const std::filesystem::path& run, std::int64_t step,
+               const std::function<void(const std::string&)>& warn) {
   const RunFolder folder{run};
   trained.step = step;
   if (std::filesystem::exists(folder.snapshot(step))) {
-    load_model_tensors(*trained.model, read_safetensors(folder.snapshot(step)).tensors);
+    load_model_tensors(*trained.model, read_snapshot(folder.snapshot(step), warn));
     return;
   }
   for (const auto& entry : CheckpointStore(folder.checkpoints()).list()) {

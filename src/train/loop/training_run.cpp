@@ -2,9 +2,11 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
+#include "train/files/snapshot.h"
 #include "train/loop/initial_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -57,21 +59,34 @@ void TrainingRun::check_stop_now() const {
   if (options_.stop_now()) throw StoppedNow();
 }
 
+void TrainingRun::restore_momentum(const LoadedCheckpoint& latest) {
+  const auto& stored = latest.checkpoint.optimizer;
+  for (const auto& entry : parameters_.entries()) {
+    const std::string name = "momentum." + entry.name;
+    const auto found = std::find_if(stored.begin(), stored.end(), [&](const auto& item) { return item.first == name; });
+    const auto slot = parameters_.view(step_.sgd().momentum_buffer(), entry);
+    const auto damaged = [&](const std::string& what) {
+      return fmt::format("checkpoint {} is damaged: optimizer.safetensors {}; remove it, and the previous one is used",
+                         latest.path.string(), what);
+    };
+    require(found != stored.end(), damaged("has no " + name));
+    require(found->second.sizes() == slot.sizes(),
+            damaged(fmt::format("has {} of shape [{}], not [{}]", name, fmt::join(found->second.sizes(), ", "),
+                                fmt::join(slot.sizes(), ", "))));
+    slot.copy_(found->second);
+  }
+}
+
 void TrainingRun::restore(const RankCheckpoint& latest) {
   const auto& checkpoint = latest.common.checkpoint;
   load_model_tensors(*model_, checkpoint.model);
-  for (const auto& [name, tensor] : checkpoint.optimizer) {
-    for (const auto& entry : parameters_.entries()) {
-      if (name == "momentum." + entry.name) parameters_.view(step_.sgd().momentum_buffer(), entry).copy_(tensor);
-    }
-  }
+  restore_momentum(latest.common);
   // Statistics of other shards of the batch are useless: the next step measures new ones.
   if (latest.same_ranks || !step_.injection().drawn_by_shards())
     step_.injection().load_state(checkpoint.optimizer, parameters_);
   if (auto* all_reduce = step_.all_reduce()) all_reduce->load_state(latest.own);
   progress_ = Progress::from_json(checkpoint.state);
-  for (const auto& record : read_metrics(options_.out)) {
-    if (record.value("step", std::int64_t{0}) > progress_.step) continue;
+  for (const auto& record : read_metrics(options_.out, progress_.step)) {
     seconds_before_ = record.value("seconds", seconds_before_);
     warned_ = warned_ || record.value("kind", "") == "warning";
   }
@@ -100,7 +115,7 @@ Outcome TrainingRun::run(const RunFiles& files) {
     if (!finished() && stop_requested()) {
       bar.clear();
       if (files.metrics) files.metrics->flush_synced();
-      save(files.store, /*scheduled=*/false);
+      save(files, /*scheduled=*/false);
       return Outcome::kInterrupted;
     }
   }
@@ -158,7 +173,7 @@ double TrainingRun::images_per_second() const {
 
 void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
   const auto& context = result.context;
-  const double rate = context.lr / (1 - context.momentum);
+  const double rate = result.clip_factor * context.lr / (1 - context.momentum);
   nlohmann::ordered_json record = {
       {"kind", "step"},
       {"step", progress_.step},
@@ -168,11 +183,13 @@ void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
       {"lr", context.lr},
       {"batch", context.batch},
       {"grad_norm", result.grad_norm},
-      {"noise_norm", result.noise_norm}};
+      {"noise_norm", result.noise_norm},
+      {"weight_norm", result.weight_norm}};
+  if (config_.train.clip_norm > 0) record["clip_factor"] = result.clip_factor;
   if (result.fisher_trace) record["fisher_trace"] = *result.fisher_trace;
   if (const auto scale = progress_.noise_scale(); scale && result.fisher_trace) record["noise_scale"] = *scale;
   record["temperature"] = rate / static_cast<double>(context.batch);
-  record["noise_temperature"] = step_.injection().noise_temperature(context);
+  record["noise_temperature"] = result.clip_factor * step_.injection().noise_temperature(context, result.noise_scale);
   record["images_per_s"] = images_per_second();
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
   metrics.write(record);
@@ -228,7 +245,7 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
     progress_.best_accuracy = judged;
     progress_.best_step = progress_.step;
   }
-  save(files.store, /*scheduled=*/true);
+  save(files, /*scheduled=*/true);
 }
 
 void TrainingRun::check_health(std::int64_t epoch, double train_loss, MetricsWriter* metrics) {
@@ -245,7 +262,7 @@ void TrainingRun::check_health(std::int64_t epoch, double train_loss, MetricsWri
   metrics->flush_synced();
 }
 
-void TrainingRun::save(CheckpointStore* store, bool scheduled) {
+void TrainingRun::save(const RunFiles& files, bool scheduled) {
   Checkpoint checkpoint;
   checkpoint.state = progress_.to_json();
   std::vector<NamedTensor> of_ranks;
@@ -254,7 +271,8 @@ void TrainingRun::save(CheckpointStore* store, bool scheduled) {
     checkpoint.state["ranks"] = all_reduce->communicator().size();
   }
   const auto whole = whole_statistics();
-  if (!store) return;
+  if (!files.store) return;
+  add_provenance(checkpoint.state, files.provenance, files.metrics->records());
   checkpoint.model = model_tensors(*model_);
   for (const auto& entry : parameters_.entries()) {
     checkpoint.optimizer.emplace_back("momentum." + entry.name, parameters_.view(step_.sgd().momentum_buffer(), entry));
@@ -263,7 +281,7 @@ void TrainingRun::save(CheckpointStore* store, bool scheduled) {
     for (auto& item : step_.injection().state()) checkpoint.optimizer.push_back(std::move(item));
   }
   checkpoint.optimizer.insert(checkpoint.optimizer.end(), of_ranks.begin(), of_ranks.end());
-  store->save(checkpoint, progress_.step, scheduled, progress_.best_step);
+  files.store->save(checkpoint, progress_.step, scheduled, progress_.best_step);
 }
 
 void TrainingRun::save_snapshot() {
@@ -273,7 +291,7 @@ void TrainingRun::save_snapshot() {
   if (options_.communicator && options_.communicator->rank() != 0) return;
   const RunFolder folder{options_.out};
   create_folders(folder.snapshots());
-  write_safetensors(folder.snapshot(progress_.step), {model_tensors(*model_), {}});
+  write_snapshot(folder.snapshot(progress_.step), model_tensors(*model_));
 }
 
 std::string TrainingRun::summary() const {

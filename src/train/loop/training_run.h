@@ -5,6 +5,7 @@
 #include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/internal/run_folder.h"
 #include "covnoise/train/trainer.h"
+#include "train/files/provenance.h"
 #include "train/loop/run_progress.h"
 #include "train/loop/training_step.h"
 #include "train/ranks/rank_states.h"
@@ -17,6 +18,7 @@ namespace covnoise {
 struct RunFiles {
   CheckpointStore* store = nullptr;
   MetricsWriter* metrics = nullptr;
+  Provenance provenance;
 };
 
 /// Thrown where TrainOptions::stop_now ends a step or an evaluation.
@@ -44,7 +46,8 @@ class TrainingRun {
   void log_step(const StepResult& result, MetricsWriter& metrics);
   /// Says once, in the output and the metrics, that the loss of an epoch after the warm-up is above that of guessing.
   void check_health(std::int64_t epoch, double train_loss, MetricsWriter* metrics);
-  void save(CheckpointStore* store, bool scheduled);
+  void restore_momentum(const LoadedCheckpoint& latest);
+  void save(const RunFiles& files, bool scheduled);
   void save_snapshot();
   /// For evaluation and saving: the running statistics of all ranks.
   std::unique_ptr<RunningStatistics::Whole> whole_statistics();

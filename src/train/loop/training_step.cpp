@@ -25,6 +25,15 @@ namespace {
   diverged(std::string(what) + "some parameter", context);
 }
 
+/// Double [4]; undefined values are those of a step without noise or clipping.
+at::Tensor details_of(const at::Tensor& noise_norm, const at::Tensor& clip, const at::Tensor& weight_norm,
+                      const at::Tensor& clipped_scale, double scale) {
+  const auto number = [&](const at::Tensor& value, double otherwise) {
+    return value.defined() ? value.to(at::kDouble) : at::full({}, otherwise, weight_norm.options().dtype(at::kDouble));
+  };
+  return at::stack({number(noise_norm, 0), number(clip, 1), number(weight_norm, 0), number(clipped_scale, scale)});
+}
+
 }  // namespace
 
 TrainingStep::TrainingStep(const Config& config, Model& model, FlatParameters& parameters, const Schedule& schedule,
@@ -49,6 +58,7 @@ StepContext TrainingStep::context(std::int64_t step) const {
   context.batch = schedule_.batch(schedule_.epoch_of(step));
   context.lr = schedule_.lr(step);
   context.momentum = config_.train.momentum;
+  context.clip_norm = config_.train.clip_norm;
   context.match_factor = schedule_.factor(step);
   return context;
 }
@@ -61,10 +71,17 @@ void TrainingStep::launch(std::int64_t step, const Loader& loader, const at::Ten
   launched.squares = statistics.diagonal.defined() && statistics.factors.empty();
   launched.centred = statistics.centred;
   launched.metrics = metrics.clone();
-  const StepNoise noise = all_reduce_ ? all_reduce_->combine(statistics, launched.metrics, launched.noise_norm)
-                                      : injection_.draw(statistics, launched.context);
-  if (noise.defined() && details) launched.noise_norm = noise.tensor().norm();
-  sgd_.step(launched.context.lr, noise, injection_.placement());
+  at::Tensor noise_norm;
+  StepNoise noise = all_reduce_ ? all_reduce_->combine(statistics, launched.metrics, noise_norm)
+                                : injection_.draw(statistics, launched.context);
+  const auto scale = injection_.clipped_scale(noise, parameters_.gradient(), launched.context);
+  if (scale.defined()) noise = {noise.tensor() * scale, {}, 1, {}};
+  if (noise.defined() && details) noise_norm = noise.tensor().norm();
+  const auto clip = sgd_.step(launched.context.lr, noise, injection_.placement());
+  if (details) {
+    launched.details =
+        details_of(noise_norm, clip, parameters_.values().norm(), scale, injection_.scale(launched.context));
+  }
   launched_.push_back(std::move(launched));
 }
 
@@ -99,7 +116,12 @@ StepResult TrainingStep::result_of(const Launched& launched, const StepMetrics& 
     result.fisher_trace = trace;
     result.covariance_trace = launched.centred ? trace : (trace - std::pow(result.grad_norm, 2)) * m / (m - 1);
   }
-  if (launched.noise_norm.defined()) result.noise_norm = launched.noise_norm.item<double>();
+  if (launched.details.defined()) {
+    const auto details = launched.details.cpu();
+    const auto* values = details.data_ptr<double>();
+    result.noise_norm = values[0], result.clip_factor = values[1], result.weight_norm = values[2];
+    result.noise_scale = values[3];
+  }
   if (!std::isfinite(result.loss)) diverged("the loss", result.context);
   if (!std::isfinite(result.grad_norm))
     diverged_in(parameters_, parameters_.gradient(), "the gradient of ", result.context);

@@ -18,7 +18,10 @@ struct StepResult {
   double loss = 0;  ///< mean over the batch, before the step
   std::int64_t correct = 0;
   double grad_norm = 0;
-  double noise_norm = 0;                   ///< only in a step with details
+  double noise_norm = 0;                   ///< before clipping; only in a step with details, as the next three
+  double clip_factor = 1;                  ///< of gradient and noise; 1 where nothing was clipped
+  double weight_norm = 0;                  ///< of all parameters, after the step
+  double noise_scale = 0;                  ///< s
   std::optional<double> fisher_trace;      ///< if the step collected squares
   std::optional<double> covariance_trace;  ///< Tr S of per-example gradients, likewise
   bool stop = false;                       ///< whether any rank wants to stop
@@ -48,8 +51,8 @@ class TrainingStep {
   struct Launched {
     StepContext context;
     bool squares = false, centred = false;
-    at::Tensor metrics;     // of StepMetrics
-    at::Tensor noise_norm;  // if details were requested and there was noise
+    at::Tensor metrics;  // of StepMetrics
+    at::Tensor details;  // if requested: noise norm, clipping factor, weight norm, s
   };
   StepContext context(std::int64_t step) const;
   const GradientPass::Result& run_pass(const Loader& loader, const at::Tensor& indices, const StepContext& at);

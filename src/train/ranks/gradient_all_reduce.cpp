@@ -17,6 +17,13 @@ bool final_by_layers(const Needs& needs) {
   return needs.extra == ExtraBackward::kNone && needs.labels == Labels::kData;
 }
 
+/// Whether clipping needs the sum of the ranks' noise apart from that of their gradients: where the update would
+/// otherwise get differenced noise, or where the norms of both decide the matched scale.
+bool noise_apart(const Config& config, const Injection& injection) {
+  const bool differenced = injection.placement() == Placement::kUpdate && config.train.momentum > 0;
+  return config.train.clip_norm > 0 && injection.drawn_by_shards() && (differenced || config.noise.scale.match);
+}
+
 /// The statistics of a slice of the parameters, from complete ones.
 GradientStatistics slice_of(const GradientStatistics& whole, const FlatParameters& slice) {
   GradientStatistics result = whole;
@@ -44,7 +51,7 @@ GradientAllReduce::GradientAllReduce(Communicator& communicator, const Config& c
       injection_(injection),
       sharding_(config, injection.structure_needs()),
       running_(model, communicator),
-      separate_(config.train.clip_norm > 0 && injection.drawn_by_shards()) {
+      separate_(noise_apart(config, injection)) {
   const auto options = parameters.values().options();
   nothing_.metrics = at::zeros({StepMetrics::kCount}, options.dtype(at::kDouble));
   message_ = at::zeros({kHeaderSize + parameters.size()}, options);

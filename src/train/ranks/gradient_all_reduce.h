@@ -27,8 +27,9 @@ namespace covnoise {
 /// is used if the noise or its statistics need another pass (draws of examples, labels of the model), or if the noise
 /// is a message of its own.
 ///
-/// With train.clip_norm the norm of the gradient is needed before the noise is added: the noise of the ranks is then a
-/// second message.
+/// With train.clip_norm the update clips the sum by its norm. In the update placement with momentum, this sum must be
+/// free of the differenced noise of earlier steps, which has been clipped already, and for a matched temperature the
+/// norms of gradient and noise decide the scale: the noise of the ranks is then a second message.
 class GradientAllReduce {
  public:
   GradientAllReduce(Communicator& communicator, const Config& config, Model& model, FlatParameters& parameters,

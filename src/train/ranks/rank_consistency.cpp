@@ -1,7 +1,7 @@
 #include "train/ranks/rank_consistency.h"
 
 #include "build_info.h"
-#include "covnoise/core/internal/digest.h"
+#include "covnoise/data/internal/digest.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,14 +19,6 @@ nlohmann::json program_of_this_rank(const Config& config, const std::string& ver
           {"device", config.run.device.substr(0, config.run.device.find(':'))},
           {"evaluations", fmt::format("{}, {}", config.train.eval_train, config.train.eval_every)},
           {"config", to_toml(config)}};
-}
-
-std::string_view bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const char*>(tensor.data_ptr()), tensor.nbytes()};
-}
-
-std::string checksum(const Dataset& part) {
-  return sha256_hex(bytes_of(part.images.contiguous().cpu())) + sha256_hex(bytes_of(part.labels.contiguous().cpu()));
 }
 
 /// What all ranks refuse alike they say alike: none may take the others' end for a loss.
@@ -65,7 +57,7 @@ void refuse_other_training(Communicator& communicator, const Config& config, con
 }
 
 void refuse_other_data(Communicator& communicator, const DataSource& source) {
-  const auto all = communicator.all_gather(checksum(source.train) + checksum(source.test));
+  const auto all = communicator.all_gather(data_digest(source));
   for (int rank = 1; rank < communicator.size(); ++rank) {
     if (all[static_cast<std::size_t>(rank)] == all[0]) continue;
     refuse_together(communicator, fmt::format("rank {} ({}) has other data of the name {}: its bytes are not rank 0's",

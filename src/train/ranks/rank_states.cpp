@@ -90,6 +90,7 @@ std::optional<RankCheckpoint> share_checkpoint(Communicator& communicator,
   const bool has = communicator.rank() == 0 && loaded.has_value();
   const nlohmann::json head = has ? nlohmann::json{{"step", loaded->step},
                                                    {"scheduled", loaded->scheduled},
+                                                   {"path", loaded->path.string()},
                                                    {"state", loaded->checkpoint.state}}
                                   : nlohmann::json();
   const auto common_head = nlohmann::json::parse(communicator.broadcast_bytes(head.dump(), 0));
@@ -106,6 +107,7 @@ std::optional<RankCheckpoint> share_checkpoint(Communicator& communicator,
   }
   mine.common.step = common_head.at("step");
   mine.common.scheduled = common_head.at("scheduled");
+  mine.common.path = common_head.at("path").get<std::string>();
   mine.common.checkpoint = {std::move(model), std::move(optimizer), common_head.at("state")};
   mine.same_ranks = mine.common.checkpoint.state.value("ranks", 1) == communicator.size();
   return mine;

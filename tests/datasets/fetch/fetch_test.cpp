@@ -1,3 +1,4 @@
+#include "datasets/fetch/download.h"
 #include "datasets/sets.h"
 #include "support/http_server.h"
 #include "support/temporary_folder.h"
@@ -20,7 +21,7 @@ class Fetch : public ::testing::Test {
     content_ = packed(noise());
     server_.files["/big.gz"] = content_;
     Layout layout{Layout::Form::kIdx, "Tiny/raw", {{"big", "", md5_text(content_)}}, {}};
-    set_ = {{"tiny", 1, 2, 3, 3, 3, 2, ""}, {}, false, {layout}, {server_.url()}, packed_files(layout)};
+    set_ = {{"tiny", 1, 2, 3, 3, 3, 2, ""}, {}, false, {layout}, {server_.url()}, packed_files(layout), ""};
   }
   static std::string noise() {
     std::string bytes(100'000, '\0');
@@ -169,6 +170,21 @@ TEST_F(Fetch, ReportsAFolderThatCannotBeCreated) {
   write_bytes(folder_ / "Tiny", "a file");
   EXPECT_THAT(fetch(), HasSubstr("Tiny/raw: cannot be created"));
   EXPECT_THAT(server_.requests(), IsEmpty());
+}
+
+TEST_F(Fetch, RefusesMoreBytesThanAllowed) {
+  const auto ignore = [](std::uint64_t, std::uint64_t) {};
+  write_bytes(part_, "");
+  EXPECT_THAT(error_of([&] { download(server_.url("big.gz"), part_, ignore, 50'000); }),
+              HasSubstr("big.gz: more than 50000 bytes"));
+  EXPECT_EQ(fs::file_size(part_), 0U);
+  EXPECT_EQ(error_of([&] { download(server_.url("big.gz"), part_, ignore, content_.size()); }), "");
+}
+
+TEST(Download, LeavesHttpsOnlyForHttps) {
+  EXPECT_EQ(redirect_protocols("https://host/file"), "https");
+  EXPECT_EQ(redirect_protocols("HTTPS://host/file"), "https");
+  EXPECT_EQ(redirect_protocols("http://host/file"), "http,https");
 }
 
 TEST(FetchArchive, UnpacksAndInstalls) {

@@ -59,6 +59,14 @@ TEST_F(Cifar, RefusesBrokenBinaryFiles) {
   EXPECT_THAT(error(record100(1, 100, 0), 100), HasSubstr("a: byte 1: label 100, but labels are 0 to 99"));
 }
 
+TEST_F(Cifar, RefusesHugeFilesBeforeItReservesMemory) {
+  write_bytes(folder_ / "huge", "");
+  std::filesystem::resize_file(folder_ / "huge", std::uintmax_t{3073} << 30);
+  const auto message = HasSubstr("huge: 3299608297472 bytes, but at most 268435456 are read");
+  EXPECT_THAT(error_of([&] { read_cifar_binary({folder_ / "huge"}, 10); }), message);
+  EXPECT_THAT(error_of([&] { read_cifar_python({folder_ / "huge"}, 10); }), message);
+}
+
 TEST_F(Cifar, ReadsPythonFiles) {
   for (const auto& [classes, key] : {std::pair{10, "labels"}, std::pair{100, "fine_labels"}}) {
     write_bytes(folder_ / "a", pickled_batch(key, {9, 2}, kPixels));

@@ -125,7 +125,7 @@ TEST_F(Folder, RefusesDamagedPng) {
 }
 
 #ifdef COVNOISE_HAS_JPEG
-std::string jpeg_bytes(const Image& image) {
+std::string jpeg_bytes(const Image& image, const std::vector<jpeg_scan_info>& scans = {}) {
   jpeg_compress_struct info{};
   jpeg_error_mgr manager{};
   info.err = jpeg_std_error(&manager);
@@ -138,6 +138,10 @@ std::string jpeg_bytes(const Image& image) {
   info.input_components = static_cast<int>(image.channels);
   info.in_color_space = image.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   jpeg_set_defaults(&info);
+  if (!scans.empty()) {
+    info.scan_info = scans.data();
+    info.num_scans = static_cast<int>(scans.size());
+  }
   jpeg_start_compress(&info, TRUE);
   while (info.next_scanline < info.image_height) {
     auto* row = const_cast<JSAMPROW>(image.pixels.data() + image.width * image.channels * info.next_scanline);
@@ -164,6 +168,22 @@ TEST(JpegFile, ReadsColours) {
   ASSERT_EQ(image.pixels.size(), 16U * 16 * 3);
   const std::vector<int> expected{200, 40, 90};
   for (int c = 0; c < 3; ++c) EXPECT_NEAR(image.pixels[c], expected[c], 3);
+}
+
+/// The DC coefficients, then each of the others `bits` times: one bit more in each scan.
+std::vector<jpeg_scan_info> progressive_scans(int bits) {
+  std::vector<jpeg_scan_info> scans{{1, {0}, 0, 0, 0, 0}};
+  for (int low = bits - 1; low >= 0; --low) {
+    for (int k = 1; k < 64; ++k) scans.push_back({1, {0}, k, k, low == bits - 1 ? 0 : low + 1, low});
+  }
+  return scans;
+}
+
+TEST(JpegFile, RefusesVeryManyScans) {
+  const Image grey = plain(8, 8, {77});
+  EXPECT_EQ(decode_image(jpeg_bytes(grey, progressive_scans(1)), "a.jpg").pixels, grey.pixels);  // 64 scans
+  EXPECT_THAT(error_of([&] { decode_image(jpeg_bytes(grey, progressive_scans(2)), "a.jpg"); }),
+              HasSubstr("a.jpg: not a readable JPEG file: more than 64 scans"));
 }
 
 TEST(JpegFile, RefusesDamage) {

@@ -63,6 +63,17 @@ TEST_F(Idx, RefusesImpossibleDimensions) {
   EXPECT_THAT(images_error(packed(magic + huge + huge + huge)), HasSubstr("byte 4: 4294967295 images"));
 }
 
+// A packed file may promise a thousand times its size.
+TEST_F(Idx, RefusesMoreThanIsEverRead) {
+  std::string noise(400'000, '\0');
+  std::uint32_t state = 1;
+  for (char& c : noise) c = static_cast<char>((state = state * 1664525 + 1013904223) >> 24);
+  EXPECT_THAT(labels_error(packed(big_endian(0x801) + big_endian(300'000'000) + noise)),
+              HasSubstr("byte 4: 300000000 labels, but this file has room for 1 to 268435456"));
+  EXPECT_THAT(images_error(packed(big_endian(0x803) + big_endian(300'000) + big_endian(1000) + noise)),
+              HasSubstr("byte 8: 1000 rows, but this file has room for 1 to 894"));
+}
+
 TEST_F(Idx, RefusesLabelsOutOfRange) {
   EXPECT_THAT(labels_error(idx_labels({1, 9, 10})), HasSubstr("labels: byte 10: label 10, but labels are 0 to 9"));
 }

@@ -90,6 +90,8 @@ TEST(PaperRecipes, AnOwnFolderTakesTheirPlace) {
   write_file_synced(path, text);
   EXPECT_EQ(planned_runs("table2", options).front().config.train.epochs, 7);
   std::filesystem::remove(path);
+  EXPECT_EQ(planned_runs("table2", options).front().name, "mnist-lenet/sb-s0");  // a row without a recipe is left out
+  options.rows = {"mnist-mlp"};
   EXPECT_THROW(planned_runs("table2", options), Error);
 }
 

@@ -78,6 +78,19 @@ TEST_F(PaperTest, SettingsAreNamedWhereThereAreRuns) {
   EXPECT_TRUE(json("fig1").at("settings").empty());
 }
 
+TEST_F(PaperTest, ATableOfSomeRowsInAFolderOfItsOwn) {
+  auto o = options(false);
+  o.train = false;
+  o.recipes = folder_ / "mine";
+  o.results = folder_ / "elsewhere";
+  create_folders(o.recipes);
+  write_file_synced(o.recipes / "mnist-lenet.toml", "model = 'lenet'\ndata = 'mnist'\n");
+  const auto outcome = reproduce("table2", o);
+  EXPECT_THAT(outcome.table, HasSubstr("MNIST, LeNet"));
+  EXPECT_THAT(outcome.table, HasSubstr("mine: mnist-mlp, fashion-lenet,"));
+  EXPECT_EQ(outcome.paths.front(), o.results / "table2" / "table2.json");
+}
+
 TEST_F(PaperTest, QuickResultsDoNotReplaceFullOnes) {
   auto o = options(false);
   o.train = false;

@@ -14,6 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::TemporaryFolder;
 using ::testing::ThrowsMessage;
 
@@ -91,6 +92,12 @@ TEST(Config, OverridesTakeTomlAndBareWords) {
 
 TEST_F(RecipeTest, DataIsShortForItsName) {
   EXPECT_EQ(load("data = 'mnist'").data.name, "mnist");
+  for (const char* both :
+       {"data = 'mnist'\n[data]\nholdout = 3", "data.holdout = 3\ndata = 'mnist'", "data = 'mnist'\ndata.holdout = 3",
+        "[regimes.lb]\ndata = 'mnist'\n[regimes.lb.data]\nholdout = 3"})
+    EXPECT_THAT(error(both),
+                HasSubstr("data = \"NAME\" is short for name = \"NAME\" in [data]: write only the latter"));
+  EXPECT_THAT(error("data = 'mnist'\n[train]\nlr = 1\nlr = 2"), Not(HasSubstr("is short for")));
   const auto config = load("[data]\nname = 'cifar10'\nholdout = 5000");
   EXPECT_EQ(config.data.name, "cifar10");
   EXPECT_EQ(config.data.holdout, 5000);
@@ -103,7 +110,9 @@ TEST_F(RecipeTest, RefusesWithFileLineAndColumn) {
   EXPECT_THAT(error("[train]\n\nlr = 'x'\n"), HasSubstr("r.toml:3:6: train.lr must be a number"));
   EXPECT_THAT(error("train.batch = 1.5"), HasSubstr("r.toml:1:15: train.batch must be a whole number"));
   EXPECT_THAT(error("train.batch = -4"), HasSubstr("r.toml:1:15: train.batch = -4: must be at least 1"));
-  EXPECT_THAT(error("train.lr = nan"), HasSubstr("train.lr = nan: must be at least 0"));
+  EXPECT_THAT(error("train.lr = nan"), HasSubstr("train.lr = nan: must be finite and at least 0"));
+  EXPECT_THAT(error("train.lr = inf"), HasSubstr("train.lr = inf: must be finite and at least 0"));
+  EXPECT_THAT(error("train.milestones = [inf]"), HasSubstr("must be finite and at least 0"));
   EXPECT_THAT(error("train.momentum = 1"), HasSubstr("must be at least 0 and below 1"));
   EXPECT_THAT(error("train.schedule = 'sine'"), HasSubstr("must be one of step, cosine, constant"));
   EXPECT_THAT(error("train.batch_schedule = [[1, 2]]"), HasSubstr("must be a list of [epoch, batch, lr]"));
@@ -115,6 +124,19 @@ TEST_F(RecipeTest, RefusesWithFileLineAndColumn) {
               AllOf(HasSubstr("r.toml:1:1: unknown key modle (did you mean model?)"), HasSubstr("noise.structure")));
   EXPECT_THAT(error("train.lr.x = 3"), HasSubstr("train.lr must be a number"));
   EXPECT_THAT(error("seed = -1"), HasSubstr("seed must be a whole number from 0"));
+}
+
+TEST_F(RecipeTest, RefusesWhatTomlForbidsBeforeItIsParsed) {
+  EXPECT_THAT([&] { load_recipe("[\x18", "r.toml", {}); },
+              ThrowsMessage<Error>(HasSubstr("r.toml:1:2: a control character")));
+  EXPECT_THAT([&] { load_recipe("tra\xc3\xa4n = 1", "r.toml", {}); },
+              ThrowsMessage<Error>(HasSubstr("r.toml:1:4: a character that must be in quotes")));
+  EXPECT_THAT([&] { load_config({}, {"train.lr=0.1\xc3\xa4"}); },
+              ThrowsMessage<Error>(HasSubstr("setting train.lr=0.1\xc3\xa4: bad TOML")));
+  std::string key = "a";
+  for (int i = 0; i < 100'000; ++i) key += ".a";
+  EXPECT_THAT([&] { load_recipe(key + " = 1", "r.toml", {}); },
+              ThrowsMessage<Error>(HasSubstr("r.toml:1:66: a key of too many parts")));
 }
 
 TEST_F(RecipeTest, RefusesBadRegimes) {

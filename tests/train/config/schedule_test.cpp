@@ -13,7 +13,9 @@
 namespace covnoise {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
 
 Config config_of(std::vector<std::string> settings) {
@@ -119,6 +121,21 @@ TEST(Schedule, RefusesABatchLargerThanTheData) {
         Schedule(config_of({"train.batch=10", "train.batch_schedule=[[3, 200, 1]]"}), 100);
       },
       ThrowsMessage<Error>(HasSubstr("at epoch 3")));
+}
+
+TEST(Schedule, KnowsWhatDependsOnTheNumberOfEpochs) {
+  const auto relative = [](std::vector<std::string> settings) {
+    settings.insert(settings.begin(), {"train.schedule=constant", "noise.stop_after=1"});
+    return settings_relative_to_epochs(load_config({}, settings));
+  };
+  EXPECT_THAT(relative({}), IsEmpty());
+  EXPECT_THAT(relative({"train.warmup=2", "train.schedule=step", "train.milestones=[0, 4]"}), IsEmpty());
+  EXPECT_THAT(relative({"train.batch_schedule=[[3, 256, 0]]", "noise.stop_after=0.5"}), IsEmpty());  // no noise
+  EXPECT_THAT(relative({"train.schedule=cosine"}), ElementsAre("train.schedule = \"cosine\""));
+  EXPECT_THAT(relative({"train.schedule=step"}), ElementsAre("train.milestones = [0.5, 0.75]"));
+  EXPECT_THAT(relative({"train.warmup=0.5", "train.batch_schedule=[[0.5, 256, 0]]"}),
+              ElementsAre("train.warmup = 0.5", "train.batch_schedule = [[0.5, 256, 0.0]]"));
+  EXPECT_THAT(relative({"regime=lb-diag", "noise.stop_after=0.5"}), ElementsAre("noise.stop_after = 0.5"));
 }
 
 TEST(Schedule, RefusesAnUnresolvedRate) { EXPECT_THROW(Schedule(Config(), 1000), c10::Error); }

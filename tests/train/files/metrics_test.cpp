@@ -1,5 +1,6 @@
 #include "covnoise/train/internal/metrics.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <map>
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
@@ -38,6 +40,23 @@ class EventReader {
     std::vector<Event> events;
     while (position_ < bytes_.size()) events.push_back(event(record()));
     return events;
+  }
+
+  /// Field of google.protobuf.Value and its content, by key.
+  std::map<std::string, std::pair<int, std::string>> hparams() {
+    record();  // the version
+    const auto only = [](const std::string& data, int field) {
+      for (const auto& [number, content] : fields(data))
+        if (number == field) return content;
+      return std::string();
+    };
+    const std::string value = only(only(record(), 5), 1), plugin = only(only(value, 9), 1);
+    EXPECT_EQ(only(value, 1), "_hparams_/session_start_info");
+    EXPECT_EQ(only(plugin, 1), "hparams");
+    std::map<std::string, std::pair<int, std::string>> values;
+    for (const auto& [field, entry] : fields(only(only(plugin, 2), 3)))
+      if (field == 1) values[only(entry, 1)] = fields(only(entry, 2)).at(0);
+    return values;
   }
 
  private:
@@ -103,12 +122,23 @@ class EventReader {
   std::size_t position_ = 0;
 };
 
+std::string bytes_of(double value) {
+  std::string bytes(sizeof value, '\0');
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
 Json step_record(std::int64_t step) {
   return {{"kind", "step"}, {"step", step}, {"epoch", step / 10}, {"train_loss", 1.0 / (1 + step)}, {"lr", 0.1}};
 }
 
 Json epoch_record(std::int64_t step) {
   return {{"kind", "epoch"}, {"step", step}, {"epoch", step / 10}, {"test_accuracy", 0.5}, {"seconds", 2.0 * step}};
+}
+
+/// A line with its checksum as the last key.
+std::string checked(const std::string& object) {
+  return fmt::format("{},\"crc\":\"{:08x}\"}}\n", object.substr(0, object.size() - 1), crc32c(object));
 }
 
 class MetricsTest : public ::testing::Test {
@@ -127,15 +157,30 @@ TEST(Crc32c, MatchesTheStandardsExamples) {
   EXPECT_EQ(crc32c("123456789"), 0xe3069283U);
 }
 
+/// TensorBoard's dashboard of hyperparameters reads them from the metadata of one value.
+TEST_F(MetricsTest, TensorBoardGetsTheConfiguration) {
+  write_file_synced(run_.config(), to_toml(load_config({}, {"train.lr=0.25", "train.nesterov=true"})));
+  MetricsWriter metrics(folder_.path(), {});
+  metrics.flush_synced();
+  const auto values = EventReader(read_file(run_.events())).hparams();
+  EXPECT_EQ(values.at("train.lr"), (std::pair<int, std::string>(2, bytes_of(0.25))));
+  EXPECT_EQ(values.at("train.batch"), (std::pair<int, std::string>(2, bytes_of(128.0))));
+  EXPECT_EQ(values.at("train.nesterov"), (std::pair<int, std::string>(4, "\1")));
+  EXPECT_EQ(values.at("data.name"), (std::pair<int, std::string>(3, "glyphs")));
+  EXPECT_EQ(values.at("train.milestones"), (std::pair<int, std::string>(3, "[0.5, 0.75]")));
+  EXPECT_EQ(values.size(), config_keys().size());
+}
+
 TEST_F(MetricsTest, WritesOneObjectALineInOrder) {
   MetricsWriter metrics(folder_.path(), {});
   metrics.write({{"kind", "step"}, {"step", 3}, {"train_loss", std::nan("")}, {"lr", 0.1}});
   metrics.write(epoch_record(10));
   metrics.flush_synced();
-  EXPECT_EQ(jsonl(), R"({"kind":"step","step":3,"train_loss":null,"lr":0.1}
-{"kind":"epoch","step":10,"epoch":1,"test_accuracy":0.5,"seconds":20.0}
-)");
-  EXPECT_THAT(read_metrics(folder_.path()), SizeIs(2));
+  EXPECT_EQ(jsonl(), checked(R"({"kind":"step","step":3,"train_loss":null,"lr":0.1})") +
+                         checked(R"({"kind":"epoch","step":10,"epoch":1,"test_accuracy":0.5,"seconds":20.0})"));
+  EXPECT_THAT(read_metrics(folder_.path()),
+              ElementsAre(Json::parse(R"({"kind":"step","step":3,"train_loss":null,"lr":0.1})"), epoch_record(10)));
+  EXPECT_EQ(metrics.records(), 2);
 }
 
 TEST_F(MetricsTest, CsvHasFixedColumns) {
@@ -150,9 +195,9 @@ TEST_F(MetricsTest, CsvHasFixedColumns) {
       read_file(run_.metrics_csv()),
       "kind,step,epoch,train_loss,train_accuracy,test_loss,test_accuracy,val_loss,val_accuracy,train_eval_loss,"
       "train_eval_accuracy,lr,batch,images_per_s,seconds,grad_norm,noise_norm,fisher_trace,noise_scale,temperature,"
-      "noise_temperature\n"
-      "step,3,,,,,,,,,,0.1,,,,,,,,,\n"
-      "epoch,10,1,,,,0.5,,,,,,,,20.0,,,,,,\n");
+      "noise_temperature,weight_norm,clip_factor\n"
+      "step,3,,,,,,,,,,0.1,,,,,,,,,,,\n"
+      "epoch,10,1,,,,0.5,,,,,,,,20.0,,,,,,,,\n");
 }
 
 TEST_F(MetricsTest, EventFileReadsBack) {
@@ -182,7 +227,8 @@ TEST_F(MetricsTest, ResumeCutsLaterAndTornLines) {
   MetricsWriter metrics(folder_.path(), 10);
   EXPECT_EQ(jsonl(), expected);
   metrics.write(step_record(15));
-  EXPECT_EQ(jsonl(), expected + step_record(15).dump() + "\n");
+  EXPECT_EQ(jsonl(), expected + checked(step_record(15).dump()));
+  EXPECT_EQ(metrics.records(), 4);
   EXPECT_EQ(EventReader(read_file(run_.events())).read().size(), 5U);
   const auto csv = read_file(run_.metrics_csv());
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
@@ -192,7 +238,7 @@ TEST_F(MetricsTest, ResumeCutsGarbageAfterTheCheckpoint) {
   { MetricsWriter(folder_.path(), {}).write(step_record(5)); }
   append(std::string(10, '\0') + "\n{\"kind\":\"step\",\"step\":15}\n");
   const MetricsWriter metrics(folder_.path(), 10);
-  EXPECT_EQ(jsonl(), step_record(5).dump() + "\n");
+  EXPECT_EQ(jsonl(), checked(step_record(5).dump()));
 }
 
 TEST_F(MetricsTest, DamageBeforeTheCheckpointIsAnError) {
@@ -202,11 +248,18 @@ TEST_F(MetricsTest, DamageBeforeTheCheckpointIsAnError) {
               ThrowsMessage<Error>(HasSubstr("metrics.jsonl:2: not a metrics record")));
 }
 
+TEST_F(MetricsTest, DamageAfterTheCheckpointMattersOnlyToReaders) {
+  { MetricsWriter(folder_.path(), {}).write(step_record(5)); }
+  append("garbage\n");
+  EXPECT_THAT(read_metrics(folder_.path(), 5), SizeIs(1));
+  EXPECT_THAT([&] { read_metrics(folder_.path()); }, ThrowsMessage<Error>(HasSubstr("metrics.jsonl:2: not a metrics")));
+}
+
 TEST_F(MetricsTest, NumbersSurviveAResumeUnchanged) {
   const std::string line = R"({"kind":"step","step":1,"train_loss":2.3025850929940455,"lr":1e-07,"batch":4096})";
   append(line + "\n");
   const MetricsWriter metrics(folder_.path(), 1);
-  EXPECT_EQ(jsonl(), line + "\n");
+  EXPECT_EQ(jsonl(), checked(line));
 }
 
 TEST_F(MetricsTest, ANewRunReplacesTheOldFiles) {

@@ -3,10 +3,13 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/core/internal/gzip.h"
+#include "covnoise/core/internal/json.h"
+#include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/internal/run_folder.h"
 #include "covnoise/train/internal/run_search.h"
 #include "support/temporary_folder.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -100,6 +103,15 @@ TEST_F(RunRecords, DamageIsOneLineWithFileAndLine) {
   write_file_synced(file_, "no gzip");
   EXPECT_THAT([&] { read_records(file_); }, ThrowsMessage<Error>(HasSubstr(file_.string() + ": damaged")));
   EXPECT_THAT(read_records(folder_ / "none.jsonl.gz"), IsEmpty());
+}
+
+TEST_F(RunRecords, MetricsOfAnotherTypeAreRefused) {
+  for (const char* bad : {R"("epoch":"1")", R"("epoch":-1)", R"("epoch":1e300)", R"("epoch":18446744073709551615)",
+                          R"("message":1)", R"("seconds":null)"}) {
+    const auto record = parse_json(fmt::format(R"({{"kind":"epoch","step":1,{}}})", bad));
+    EXPECT_FALSE(is_metrics_record(record)) << bad;
+  }
+  EXPECT_TRUE(is_metrics_record({{"kind", "epoch"}, {"step", 1}, {"epoch", std::int64_t{1}}, {"seconds", 1.5}}));
 }
 
 TEST_F(RunRecords, ASearchFindsARunOnce) {

@@ -69,7 +69,9 @@ INSTANTIATE_TEST_SUITE_P(
         OneRankCase{"kfac", {"noise.structure=kfac"}, 1e-4, 1e-6},
         OneRankCase{"trace", {"noise.structure=fisher-trace"}},
         OneRankCase{"multiplicative", {"noise.structure=multiplicative"}},
-        OneRankCase{"clipped", {"noise.structure=diag-fisher", "train.clip_norm=0.5"}}),
+        OneRankCase{"clipped", {"noise.structure=diag-fisher", "train.clip_norm=0.5"}},
+        OneRankCase{"clipped_in_gradient",
+                    {"noise.structure=diag-fisher", "noise.placement=gradient", "train.clip_norm=0.5"}}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -67,9 +67,25 @@ INSTANTIATE_TEST_SUITE_P(
         OverlapCase{"kfac", {"noise.structure=kfac"}}, OverlapCase{"trace", {"noise.structure=fisher-trace"}},
         OverlapCase{"isotropic_and_clipped", {"noise.structure=isotropic", "train.clip_norm=0.5"}},
         OverlapCase{"clipped", {"noise.structure=diag-fisher", "train.clip_norm=0.5"}, 1e-10, false},
+        OverlapCase{"clipped_in_gradient",
+                    {"noise.structure=diag-fisher", "noise.placement=gradient", "train.clip_norm=0.5"}},
         OverlapCase{"labels_of_the_model", {"noise.structure=diag-fisher", "noise.labels=model"}, 1e-10, false},
         OverlapCase{"full_fisher", {"noise.structure=full-fisher"}, 1e-10, false}),
     [](const auto& info) { return info.param.name; });
+
+// Clipping needs the noise as a message of its own only where earlier noise is in the sum.
+TEST(OverlapBytes, OfClippedNoiseDependOnThePlacement) {
+  const std::vector<std::string> settings = {"noise.structure=diag-fisher", "train.clip_norm=0.5"};
+  const auto bytes = [&](const std::string& more) {
+    auto all = settings;
+    all.push_back(more);
+    return stepped(2, overlap_config("mlp", all), kFourBuckets).bytes;
+  };
+  const auto plain = stepped(2, overlap_config("mlp", {}), kFourBuckets).bytes;
+  EXPECT_EQ(bytes("noise.placement=gradient"), plain);
+  EXPECT_EQ(bytes("train.momentum=0"), plain);
+  EXPECT_GT(bytes("noise.placement=update"), plain);
+}
 
 TEST(OverlapBytes, NoiseSendsNoneMore) {
   const auto plain = stepped(2, overlap_config("resnet8", {}), kFourBuckets);

@@ -1,12 +1,13 @@
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
 
 namespace covnoise {
 
-/// Reads a whole file; an Error names the path and the reason.
-std::string read_file(const std::filesystem::path& path);
+/// Reads a whole file of at most `most` bytes; an Error names the path and the reason.
+std::string read_file(const std::filesystem::path& path, std::uint64_t most = UINT64_MAX);
 
 /// Replaces the file `path` by `data` atomically and durably: writes a temporary file in the same folder, syncs and
 /// renames it, syncs the folder. On an Error (no space, no permission, ...) the old file is unchanged and the temporary

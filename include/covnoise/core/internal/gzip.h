@@ -10,6 +10,6 @@ namespace covnoise {
 std::string gzip(std::string_view data);
 
 /// The data in the bytes of a gzip file, at most `most` bytes of it; an Error begins with `name`.
-std::string gunzip(std::string_view bytes, const std::string& name, std::size_t most = std::size_t{1} << 30);
+std::string gunzip(std::string_view bytes, const std::string& name, std::size_t most = std::size_t{1} << 28);
 
 }  // namespace covnoise

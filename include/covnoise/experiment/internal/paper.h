@@ -16,9 +16,12 @@ struct Options {
   std::vector<std::string> rows;     ///< train only these (names of recipes); empty: all
   std::vector<std::string> regimes;  ///< train only these; empty: all
   std::vector<std::string> set;      ///< "key=value", for all runs, on top of the recipes
-  std::filesystem::path recipes;     ///< a folder with recipes that replace the embedded ones
-  bool train = true;                 ///< false: only report the available runs
-  double scale = 1;                  ///< of epochs, examples and samples: below 1 a smaller version, for tests
+  std::filesystem::path recipes;  ///< a folder with recipes that replace the embedded ones; rows without are left out
+  std::filesystem::path results;  ///< where tables, figures and records are; empty: results/ in `runner.out`
+  bool train = true;              ///< false: only report the available runs
+  double scale = 1;               ///< of epochs, examples and samples: below 1 a smaller version, for tests
+
+  std::filesystem::path results_folder() const { return results.empty() ? runner.out / "results" : results; }
 };
 
 std::vector<std::string> item_names();

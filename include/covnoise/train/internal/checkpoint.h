@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "covnoise/core/safetensors.h"
+#include "covnoise/train/if_damaged.h"
 
 namespace covnoise {
 
@@ -51,11 +52,12 @@ class CheckpointStore {
   void save(const Checkpoint& checkpoint, std::int64_t step, bool scheduled, std::optional<std::int64_t> best_step);
 
   /// The newest intact checkpoint; `warn` gets a line for each newer one that is damaged. Nothing if there is no
-  /// checkpoint, an Error if all are damaged. Does not change anything on the disk.
-  std::optional<LoadedCheckpoint> load_latest(const Warn& warn) const;
+  /// checkpoint, an Error if all are damaged. Does not change anything on the disk. kRefuse: an Error if the newest is
+  /// damaged.
+  std::optional<LoadedCheckpoint> load_latest(const Warn& warn, IfDamaged damaged = IfDamaged::kUseOlder) const;
 
-  /// The checkpoint of the newest one's best_step, or the newest.
-  std::optional<LoadedCheckpoint> load_best(const Warn& warn) const;
+  /// The checkpoint of the newest one's best_step; the newest if there is none, or if that is damaged.
+  std::optional<LoadedCheckpoint> load_best(const Warn& warn, IfDamaged damaged = IfDamaged::kUseOlder) const;
 
   /// Reads one checkpoint and verifies its checksums; an Error says which file is damaged.
   static LoadedCheckpoint load(const std::filesystem::path& folder);

@@ -21,11 +21,16 @@ struct RunFolder {
   std::filesystem::path lock() const { return root / ".lock"; }
 };
 
-/// runs/<model>-<data>-<regime>-s<seed>, with characters replaced that do not belong in the name of a folder.
+/// runs/<model>-<data>-<regime>-s<seed> for a resolved configuration, with characters replaced that do not belong in
+/// the name of a folder. Batch, learning rate and epochs stand before the seed where they are not the defaults.
 std::filesystem::path default_run_name(const Config& config);
 
-/// Throws an Error that lists the differences if the folder's config.toml has another configuration.
+/// Throws an Error that lists the differences if the folder's config.toml has another configuration. More epochs are
+/// none if the epochs of the run would have been the same (settings_relative_to_epochs).
 void refuse_other_configuration(const RunFolder& folder, const Config& here);
+
+/// Writes config.toml if there is none. If there is one, only a higher number of epochs is written to it.
+void record_configuration(const RunFolder& folder, const Config& config);
 
 /// Keeps other processes from training in the same folder during its lifetime; the kernel releases it when the process
 /// ends, in whatever way. A folder that is in use is an Error.

@@ -15,7 +15,7 @@ constexpr const char* kSoftware = "software";
 nlohmann::ordered_json software_versions(const std::string& device);
 
 /// Writes the run's software.json: the software that trains it from the beginning. Where other software resumes it
-/// after a step, the list `resumed` gets an entry with the step and that software.
+/// after a step, the list `resumed` gets an entry with the step and that software. The last key is a checksum.
 void record_software(const RunFolder& folder, const std::string& device, std::optional<std::int64_t> resumed_after);
 
 }  // namespace covnoise

@@ -9,7 +9,7 @@
 
 namespace covnoise {
 
-/// The JSON object in a file; an empty object if there is no file, or no object in it.
+/// The JSON object in a file, without its checksum; an empty object if there is no file. A damaged file is an Error.
 nlohmann::ordered_json kept_json(const std::filesystem::path& path);
 
 /// A run on disk: its folder, or a record of it. A record has the configuration, the metrics except for single steps,

@@ -20,4 +20,7 @@ std::string tensorboard_header(double wall_time);
 std::string tensorboard_scalars(double wall_time, std::int64_t step,
                                 const std::vector<std::pair<std::string, float>>& scalars);
 
+/// A record for the dashboard of hyperparameters: keys with their values as TOML writes them.
+std::string tensorboard_hparams(double wall_time, const std::vector<std::pair<std::string, std::string>>& values);
+
 }  // namespace covnoise

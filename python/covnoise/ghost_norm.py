@@ -1,0 +1,157 @@
+"""Batch normalisation with statistics over ghost batches."""
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ._record import Delivery, refuse_second_derivative
+from .layers._operands import autocast_dtype, operand
+from .layers.normalisation import RecordedBatchNorm, over_positions
+
+
+class GhostBatchNorm(_BatchNorm):
+    """Batch normalisation of [M, C, ...] whose ghost batches of `ghost_batch` consecutive examples have statistics of
+    their own, as if each had been a batch: y = weight (x - mean_j) / sqrt(var_j + eps) + bias. A last, smaller ghost
+    batch is one of its own. In eval mode it is ordinary batch normalisation with the running statistics."""
+
+    def __init__(self, num_features: int, ghost_batch: int, eps: float = 1e-5, momentum: float = 0.1,
+                 device: Any = None, dtype: Any = None) -> None:
+        if ghost_batch < 1:
+            raise ValueError(f"covnoise: a ghost batch of {ghost_batch} examples; it must be at least 1")
+        super().__init__(num_features, eps, momentum, affine=True, track_running_stats=True, device=device, dtype=dtype)
+        self.ghost_batch = ghost_batch
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"covnoise: ghost batch normalisation takes [M, C, ...], not {list(input.shape)}")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(x)
+        return self.normalise(x, (None, None, None), ())
+
+    def normalise(self, x: Tensor, leaves: tuple[Optional[Tensor], ...], plan: tuple[Any, ...]) -> Tensor:
+        """In training mode; leaves and plan are those of a recorded call."""
+        self._check_input_dim(x)
+        y, mean, var = GhostNormFunction.apply(self.operand(x), self.weight, self.bias, *leaves, self.running_mean,
+                                               self.running_var, self.ghost_batch, self.momentum, self.eps, *plan)
+        with torch.no_grad():
+            self.running_mean.copy_(mean)
+            self.running_var.copy_(var)
+            self.num_batches_tracked.add_(1)
+        return y.reshape(x.shape).to(x.dtype)
+
+    def operand(self, x: Tensor) -> Tensor:
+        """[M, C, H, W] in a type that the operator takes."""
+        four = x.reshape(x.shape[0], x.shape[1], *x.shape[2:], *[1] * (4 - x.dim())) if x.dim() <= 4 else x.flatten(3)
+        low = four.dtype == torch.bfloat16 and four.is_cuda
+        return operand(four) if low or autocast_dtype(x) is None else four.float()
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, ghost_batch={self.ghost_batch}"
+
+
+def parts_of(examples: int, ghost_batch: int) -> list[tuple[int, int, int]]:
+    """(begin, end, ghost batch) of the whole ghost batches, and of a smaller one behind them."""
+    whole = examples - examples % ghost_batch
+    parts = [(0, whole, ghost_batch), (whole, examples, examples - whole)]
+    return [part for part in parts if part[0] < part[1]]
+
+
+class GhostNormFunction(torch.autograd.Function):
+    """Returns y and the new running statistics. Records where it has leaves."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, weight_leaf: Optional[Tensor],
+                bias_leaf: Optional[Tensor], count: Optional[Tensor], running_mean: Tensor, running_var: Tensor,
+                ghost_batch: int, momentum: float, eps: float, *plan: Any) -> tuple[Tensor, Tensor, Tensor]:
+        mean, var = running_mean.clone(), running_var.clone()
+        outputs, statistics = [], []
+        for begin, end, size in parts_of(x.shape[0], ghost_batch):
+            y, moments = torch.ops.covnoise.ghost_batch_norm(x[begin:end], None, weight, bias, mean, var, size, momentum,
+                                                             eps, False)
+            outputs.append(y)
+            statistics.append(moments)
+        ctx.save_for_backward(x, weight, bias, *statistics)
+        ctx.ghost_batch, ctx.plan = ghost_batch, plan
+        ctx.mark_non_differentiable(mean, var)
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs), mean, var
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor, *_: Any) -> tuple[Optional[Tensor], ...]:
+        refuse_second_derivative()
+        x, weight, bias, *statistics = ctx.saved_tensors
+        delivery = Delivery(ctx.plan) if ctx.plan else None
+        size = delivery.groups.size if delivery else 0
+        fast = delivery is not None and not delivery.by_group() and size in (1, ctx.ghost_batch)
+        sums, squares = weight.new_zeros((2, 2, weight.shape[0]))  # [weight, bias] each
+        gradients = []
+        for (begin, end, ghost), moments in zip(parts_of(x.shape[0], ctx.ghost_batch), statistics):
+            group = 1 if size == 1 else ghost
+            part = torch.zeros_like(squares) if fast else (None, None)
+            dx, _, dweight, dbias = torch.ops.covnoise.ghost_batch_norm_backward(
+                dy[begin:end], x[begin:end], None, weight, moments, ghost, False, False, part[0], part[1], group)
+            gradients.append(dx)
+            sums += torch.stack((dweight, dbias))
+            if fast:
+                squares += part / group
+        dx = gradients[0] if len(gradients) == 1 else torch.cat(gradients)
+        others = [None] * (5 + len(ctx.plan))
+        dweight, dbias = sums[0].clone(), sums[1].clone()
+        if delivery is None:
+            return (dx, dweight, dbias, None, None, None, *others)
+        if fast:
+            both = torch.stack((sums, squares), 1)
+            parts = [(dweight, both[0].clone()), (dbias, both[1].clone())]
+        else:
+            of_weight, of_bias = contributions(dy, x, statistics, ctx.ghost_batch)
+            parts = [delivery.rows(weight, of_weight, dweight), delivery.rows(bias, of_bias, dbias, of_bias=True)]
+        for i in (0, 1):
+            if not ctx.needs_input_grad[1 + i]:
+                parts[i] = (None, None)
+        return (dx, parts[0][0], parts[1][0], parts[0][1], parts[1][1], delivery.counts(dy), *others)
+
+
+def contributions(dy: Tensor, x: Tensor, statistics: list[Tensor], ghost_batch: int) -> tuple[Tensor, Tensor]:
+    """Those of each example to weight and bias, [M, C]."""
+    by_example = []
+    for (begin, end, ghost), moments in zip(parts_of(x.shape[0], ghost_batch), statistics):
+        by_example.append(moments[:2].repeat_interleave(ghost, 1))
+    mean, rstd = torch.cat(by_example, 1)
+    of_bias = over_positions(dy)
+    return (over_positions(dy * x) - mean * of_bias) * rstd, of_bias
+
+
+class RecordedGhostBatchNorm(RecordedBatchNorm):
+    def record(self, x: Tensor) -> Any:
+        if not self.module.training:
+            return super().record(x)
+        call = self.start(x)
+        return self.plain(x) if call is None else self.module.normalise(x, call.leaves(), call.plan())
+
+
+def convert_ghost_batch_norm(model: nn.Module, ghost_batch: int) -> nn.Module:
+    """Replaces every BatchNorm1d, 2d and 3d by GhostBatchNorm with the same parameters and buffers (the same objects, so
+    that an optimizer keeps working). Returns the model, or the new module if the model itself is a normalisation."""
+    if isinstance(model, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)):
+        return _converted("model", model, ghost_batch)
+    for prefix, parent in list(model.named_modules()):
+        for key, child in list(parent.named_children()):
+            if isinstance(child, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)):
+                setattr(parent, key, _converted(f"{prefix}.{key}" if prefix else key, child, ghost_batch))
+    return model
+
+
+def _converted(name: str, norm: Any, ghost_batch: int) -> GhostBatchNorm:
+    if not norm.affine or not norm.track_running_stats or norm.momentum is None:
+        raise ValueError(f"covnoise: '{name}' cannot become ghost batch normalisation: it needs affine, "
+                         "track_running_stats and a momentum")
+    if "forward" in norm.__dict__:
+        raise ValueError(f"covnoise: '{name}' is attached, or has a forward of its own; convert before attach")
+    result = GhostBatchNorm(norm.num_features, ghost_batch, norm.eps, norm.momentum)
+    result._parameters, result._buffers = norm._parameters, norm._buffers
+    result.train(norm.training)
+    return result

@@ -1,0 +1,1 @@
+"""Layers that covnoise can record, one family per file."""

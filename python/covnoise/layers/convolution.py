@@ -1,0 +1,87 @@
+"""Convolutions of one and two dimensions: S_j = sum over the group of sum_t dz_t a_t^T, t the output positions."""
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .._record import Delivery, Recorded
+from ._operands import lowered, moments_by_operator, operand
+
+
+class ConvolutionFunction(torch.autograd.Function):
+    """x [M, C, H, W], weight [O, C / groups, kh, kw]; geometry is stride, padding, dilation, groups."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor], weight_leaf: Optional[Tensor],
+                bias_leaf: Optional[Tensor], count: Tensor, stride: list[int], padding: list[int], dilation: list[int],
+                groups: int, *plan: Any) -> Tensor:
+        ctx.save_for_backward(x, weight, bias)
+        ctx.geometry = (stride, padding, dilation, groups)
+        ctx.plan = plan
+        return F.conv2d(x, two_dimensional(weight).to(x.dtype), None if bias is None else bias.to(x.dtype), stride,
+                        padding, dilation, groups)
+
+    @staticmethod
+    def backward(ctx: Any, dz: Tensor) -> tuple[Optional[Tensor], ...]:
+        x, weight, bias = ctx.saved_tensors
+        stride, padding, dilation, channel_groups = ctx.geometry
+        delivery = Delivery(ctx.plan)
+        groups = delivery.groups
+        kernel = two_dimensional(weight)
+
+        def plain(d: Tensor, a: Tensor, mask: list[bool]) -> Any:
+            return torch.ops.aten.convolution_backward(d, a, kernel.to(a.dtype), None, stride, padding, dilation, False,
+                                                       [0, 0], channel_groups, mask)
+
+        dx = plain(dz, x, [True, False, False])[0] if ctx.needs_input_grad[0] else None
+        dweight = weight_statistics = dbias = bias_statistics = None
+        if ctx.needs_input_grad[1]:
+            a, d = operand(x), operand(dz)
+
+            def gradient(examples: slice, squares: Tensor, size: int) -> Tensor:
+                return torch.ops.covnoise.conv2d_weight_gradient_squares(
+                    a[examples], d[examples], squares, kernel.shape, stride, padding, dilation, channel_groups, size,
+                    False)
+
+            def sums() -> Tensor:
+                starts = range(0, groups.examples, groups.size)
+                each = [plain(d[i:i + groups.size], a[i:i + groups.size], [False, True, False])[1] for i in starts]
+                return torch.stack(each).reshape(-1, *weight.shape)
+
+            dweight, weight_statistics = delivery.weight(weight, lambda: moments_by_operator(groups, weight, gradient),
+                                                         sums)
+        if bias is not None and ctx.needs_input_grad[2]:
+            rows = dz.sum((2, 3), dtype=torch.promote_types(dz.dtype, torch.float32))
+            dbias, bias_statistics = delivery.rows(bias, rows, of_bias=True)
+        others = [None] * (4 + len(ctx.plan))
+        return (dx, dweight, dbias, weight_statistics, bias_statistics, delivery.counts(dz), *others)
+
+
+def two_dimensional(x: Tensor) -> Tensor:
+    """[., ., L] -> [., ., 1, L]."""
+    return x.unsqueeze(2) if x.dim() == 3 else x
+
+
+class RecordedConvolution(Recorded):
+    """Conv1d and Conv2d with any stride, dilation, groups and padding mode."""
+
+    def record(self, x: Tensor) -> Any:
+        module = self.module
+        dimensions = 1 if isinstance(module, nn.Conv1d) else 2
+        if x.dim() != dimensions + 2:
+            raise RuntimeError(f"covnoise: '{self.name}' got an input without a batch dimension, {list(x.shape)}")
+        call = self.start(x)
+        if call is None:
+            return self.plain(x)
+        padding = module.padding
+        if isinstance(padding, str) or module.padding_mode != "zeros":
+            mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+            x, padding = F.pad(x, module._reversed_padding_repeated_twice, mode=mode), (0,) * dimensions
+        fill = [1] * (2 - dimensions)
+        y = ConvolutionFunction.apply(two_dimensional(lowered(x)), module.weight, module.bias, *call.leaves(),
+                                      fill + list(module.stride), [0] * (2 - dimensions) + list(padding),
+                                      fill + list(module.dilation), module.groups, *call.plan())
+        return y.squeeze(2) if dimensions == 1 else y

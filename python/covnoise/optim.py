@@ -1,0 +1,168 @@
+"""Noise around any optimizer."""
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Union
+
+import torch
+from torch import Tensor
+
+from . import _philox
+from ._measurement import Measurement
+from ._structures import STRUCTURES, Draw, Structure
+from .statistics import Statistics
+
+PLACEMENTS = ("update", "gradient")
+
+
+class Noisy(torch.optim.Optimizer):
+    """Adds the noise that a batch of `small_batch` (M_S) would have had in addition to one of M_L:
+
+        n = s C^(1/2) xi,    s = sqrt(1/M_S - 1/M_L),    xi ~ N(0, I)
+
+    placement "update":   theta <- (the optimizer's step) - lr n       as in algorithm 1 of the paper
+    placement "gradient": the optimizer gets g + n
+
+    structure    C: "none" 0; "diag-fisher" diag(F), the statistics' diagonal; "fisher-trace" (Tr F / d) I; "full-fisher" F,
+                 drawn by `draw`; "isotropic" sigma^2 I and "multiplicative" sigma^2 diag(g)^2, which s does not scale.
+    scale        a factor of s, or "match": s such that the temperature lr / ((1 - momentum) M) is that of a small batch
+                 with learning rate `match_lr` and momentum `match_momentum` (docs/noise.md).
+    stop         the number of steps after which there is no noise any more; None: never.
+    seed         of xi, which is a pure function of (seed, step, parameter): the numbers of the C++ program.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, stats: Optional[Statistics] = None, small_batch: int = 128, *,
+                 structure: str = "diag-fisher", scale: Union[float, str] = 1.0, placement: str = "update",
+                 stop: Optional[int] = None, seed: int = 0, sigma: float = 0.1, match_lr: Optional[float] = None,
+                 match_momentum: float = 0.9) -> None:
+        if structure not in STRUCTURES:
+            raise ValueError(f"covnoise: structure '{structure}' is not known; known: {', '.join(STRUCTURES)}")
+        if placement not in PLACEMENTS:
+            raise ValueError(f"covnoise: placement '{placement}' is not known; known: {', '.join(PLACEMENTS)}")
+        if isinstance(scale, str) and (scale != "match" or match_lr is None):
+            raise ValueError(f"covnoise: scale '{scale}' must be a number, or \"match\" with match_lr")
+        if small_batch < 1:
+            raise ValueError(f"covnoise: small_batch = {small_batch} must be at least 1")
+        self.structure: Structure = STRUCTURES[structure](sigma)
+        if self.structure.needs_statistics and stats is None:
+            raise ValueError(f"covnoise: structure '{structure}' needs the statistics of covnoise.attach(model)")
+        self.optimizer, self.stats = optimizer, stats
+        self.small_batch, self.scale, self.placement, self.stop, self.seed = small_batch, scale, placement, stop, seed
+        self.match_lr, self.match_momentum = match_lr, match_momentum
+        self.steps = 0
+        self.noise_by_hook = False  # distributed.add_noise_to adds the noise instead
+        super().__init__(optimizer.param_groups, optimizer.defaults)
+        self._share()
+
+    def _share(self) -> None:
+        """Parameters and state are the inner optimizer's, so that schedulers and GradScaler see one optimizer."""
+        self.param_groups, self.state = self.optimizer.param_groups, self.optimizer.state
+        self._shared = True
+
+    def _parameters(self) -> list[Tensor]:
+        return [parameter for group in self.param_groups for parameter in group["params"]]
+
+    def names(self) -> dict[int, str]:
+        """The statistics' name of each parameter, by id."""
+        return {} if self.stats is None else self.stats.names()
+
+    def offsets(self) -> dict[int, int]:
+        """Where each parameter begins in the program's flat buffer."""
+        order = self._parameters() if self.stats is None else self.stats.parameters()
+        return dict(zip(map(id, order), _philox.offsets([parameter.numel() for parameter in order])))
+
+    def noise_scale(self, examples: int, group: dict[str, Any]) -> float:
+        """s of this step for a batch of M_L examples."""
+        if not self.structure.scaled_by_batch:
+            return 1.0 if isinstance(self.scale, str) else float(self.scale)
+        missing = max(0.0, 1.0 / self.small_batch - 1.0 / max(examples, 1))
+        if not isinstance(self.scale, str) or missing == 0:
+            return float(missing**0.5 * (1.0 if isinstance(self.scale, str) else self.scale))
+        momentum = group.get("momentum", group.get("betas", (0.0,))[0])
+        assert self.match_lr is not None
+        small, large = self.match_lr / (1 - self.match_momentum), group["lr"] / (1 - momentum)
+        squared = max(0.0, small / large / self.small_batch - 1.0 / examples)
+        return float((squared / (1 - momentum)**2 if self.placement == "update" else min(squared, missing))**0.5)
+
+    def on(self) -> bool:
+        """Whether the next step has noise."""
+        return self.structure.name != "none" and (self.stop is None or self.steps < self.stop)
+
+    def draw(self, losses: Tensor, first: int = 0) -> None:
+        """Full Fisher noise: adds (1/sqrt M) sum_i sigma_i g_i with sigma_i = +-1 to this step's draw, by another
+        backward pass. `losses` [M] are those of the examples, before their mean is taken; `first` is the index of the
+        first one in the large batch. Call it before loss.backward(). Does nothing for other structures."""
+        if self.structure.name != "full-fisher" or not self.on():
+            return
+        if losses.dim() != 1:
+            raise ValueError(f"covnoise: draw takes the losses of the examples, [M], not {list(losses.shape)}")
+        parameters = [parameter for parameter in self._parameters() if parameter.requires_grad]
+        signs = _philox.signs(len(losses), losses.detach(), self.seed, self.steps, first)
+        gradients = torch.autograd.grad(losses, parameters, signs, retain_graph=True, allow_unused=True)
+        self.structure.add(parameters, gradients, len(losses))
+
+    @torch.no_grad()
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        result = None
+        if closure is not None:
+            with torch.enable_grad():
+                result = closure()
+        measurement = self.measured()
+        noise = {} if self.noise_by_hook else self.sample(measurement)
+        if self.placement == "gradient":
+            self._add(noise)
+        self.optimizer.step()
+        if self.placement == "update":
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    if id(parameter) in noise:
+                        parameter.sub_(noise[id(parameter)].to(parameter.dtype), alpha=float(group["lr"]))
+        self._finish(measurement)
+        return result
+
+    @torch.no_grad()
+    def add_to_gradients(self) -> None:
+        """The noise of a step whose update somebody else makes."""
+        measurement = self.measured()
+        self._add(self.sample(measurement))
+        self._finish(measurement)
+
+    def _add(self, noise: dict[int, Tensor]) -> None:
+        for parameter in self._parameters():
+            if id(parameter) in noise and parameter.grad is not None:
+                parameter.grad.add_(noise[id(parameter)].to(parameter.grad.dtype))
+
+    def _finish(self, measurement: Optional[Measurement]) -> None:
+        self.steps += 1
+        self.structure.reset()
+        if self.stats is not None:
+            self.stats.reset(measurement)
+
+    def measured(self) -> Optional[Measurement]:
+        """What the step needs from the statistics."""
+        return self.stats.measured() if self.stats is not None and self.structure.needs_statistics and self.on() else None
+
+    def sample(self, measurement: Optional[Measurement] = None) -> dict[int, Tensor]:
+        """n of this step by id of the parameter."""
+        if not self.on():
+            return {}
+        return self.structure.sample(Draw(self, measurement or self.measured()), None)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.optimizer.zero_grad(set_to_none)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        if hasattr(self, "_shared"):
+            self.optimizer.add_param_group(param_group)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The inner optimizer's, with the counters of the noise."""
+        return {**self.optimizer.state_dict(), "noise": {"steps": self.steps, "seed": self.seed}}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        state = dict(state_dict)
+        noise = state.pop("noise", None)
+        if noise is None:
+            raise ValueError("covnoise: this state_dict is not one of Noisy; load it into the inner optimizer")
+        self.optimizer.load_state_dict(state)
+        self.steps, self.seed = noise["steps"], noise["seed"]
+        self._share()

@@ -1,0 +1,193 @@
+"""The operators as citizens of PyTorch: shapes, autograd, autocast, torch.compile."""
+import pytest
+import torch
+import torch.nn.functional as F
+from support import DEVICE, assert_same, batch, ghost_diagonal, example_gradients, losses_of, small_network
+from torch import nn
+
+import covnoise
+from covnoise import _shapes
+
+OPS = torch.ops.covnoise
+
+
+def normal(*sizes, **options):
+    return torch.randn(*sizes, **options)
+
+
+def calls():
+    """(operator, arguments) with every operator of the library."""
+    x, dz, weight = normal(4, 3, 5, 5), normal(4, 2, 3, 3), normal(2, 3, 3, 3)
+    geometry = ([1, 1], [0, 0], [1, 1], 1)
+    scale, shift = normal(3), normal(3)
+    statistics = OPS.ghost_batch_norm(x, None, scale, shift, torch.zeros(3), torch.ones(3), 2, 0.1, 1e-5, False)[1]
+    pixels = torch.randint(0, 255, (6, 3, 8, 8), dtype=torch.uint8)
+    yield "conv2d_weight_gradient_squares", (x, dz, torch.zeros(2, 3, 3, 3), [2, 3, 3, 3], *geometry, 2, False)
+    yield "linear_weight_gradient_squares", (normal(4, 3), normal(4, 2), torch.zeros(2, 3), 2)
+    yield "linear_weight_gradient", (normal(4, 3), normal(4, 2))
+    yield "bias_gradient_squares", (dz, torch.zeros(2), 2, False)
+    yield "convolution", (x, weight, normal(2), *geometry)
+    yield "convolution_gradients", (dz, x, weight, *geometry, True, True)
+    yield "convolution_gradients", (dz, x, weight, *geometry, False, True)
+    yield "ghost_batch_norm", (x, None, scale, shift, torch.zeros(3), torch.ones(3), 2, 0.1, 1e-5, False)
+    yield "ghost_batch_norm", (x, normal(4, 3, 5, 5), scale, shift, torch.zeros(3), torch.ones(3), 2, 0.1, 1e-5, True)
+    yield "ghost_batch_norm_backward", (x, x, None, scale, statistics, 2, False, False, torch.zeros(3), torch.zeros(3), 2)
+    yield "ghost_batch_norm_backward", (x, x, x, scale, statistics, 2, True, True, None, None, 1)
+    yield "group_variance", (torch.rand(5), normal(5), 0.1, 2.0)
+    yield "sgd_update", (normal(5), normal(5), normal(5), None, torch.rand(5), 0.1, 1, 2, 0.1, 0.9, 0.0, None, False, False)
+    yield "fill_random", (torch.empty(5), 0, 1, 4, 2, 0)
+    yield "fill_normal_of_variance", (torch.empty(5), torch.rand(5), 1, 4, 2, 0)
+    yield "load_images", (pixels, torch.arange(3), [0.5] * 3, [0.5] * 3, True, 1, 2, torch.float32)
+
+
+CALLS = pytest.mark.parametrize("call", range(16))
+
+
+def call_number(i):
+    torch.manual_seed(0)
+    name, arguments = list(calls())[i]
+    return name, arguments
+
+
+def test_every_operator_is_checked():
+    names = {name for name, _ in calls()}
+    assert names == set(_shapes.SHAPES) and len(list(calls())) == 16
+    assert all(hasattr(OPS, name) for name in names)
+
+
+@CALLS
+def test_shapes(call):
+    """The result on meta tensors has the shape and type of the real one."""
+    name, arguments = call_number(call)
+    meta = [value.to("meta") if isinstance(value, torch.Tensor) else value for value in arguments]
+    real, fake = getattr(OPS, name)(*arguments), getattr(OPS, name)(*meta)
+    real, fake = ((value,) if isinstance(value, torch.Tensor) else value or () for value in (real, fake))
+    assert len(real) == len(fake)
+    for a, b in zip(real, fake):
+        assert a is not None and a.shape == b.shape and a.dtype == b.dtype
+
+
+@pytest.mark.skipif(not hasattr(torch.library, "opcheck"), reason="this PyTorch has no torch.library.opcheck")
+@CALLS
+def test_opcheck(call):
+    name, arguments = call_number(call)
+    torch.library.opcheck(getattr(OPS, name).default, arguments)
+
+
+def test_no_derivative_is_an_error():
+    a = normal(4, 3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="linear_weight_gradient"):
+        OPS.linear_weight_gradient(a, normal(4, 2)).sum().backward()
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("relu", [False, True])
+def test_ghost_norm_has_a_derivative(residual, relu):
+    torch.manual_seed(0)
+    inputs = [normal(4, 3, 2, 2).double().requires_grad_(), normal(4, 3, 2, 2).double().requires_grad_() if residual else None,
+              normal(3).double().requires_grad_(), normal(3).double().requires_grad_()]
+
+    def function(*given):
+        x, weight, bias = given[0], given[-2], given[-1]
+        return OPS.ghost_batch_norm(x, given[1] if residual else None, weight, bias, torch.zeros(3).double(),
+                                    torch.ones(3).double(), 2, 0.1, 1e-5, relu)[0]
+
+    assert torch.autograd.gradcheck(function, tuple(value for value in inputs if value is not None))
+
+
+def test_ghost_norm_takes_what_autocast_gives():
+    model = nn.Sequential(nn.Conv2d(2, 4, 3), covnoise.GhostBatchNorm(4, 4))
+    x = batch(8, 2, 5, 5)[0].float()
+    plain = OPS.ghost_batch_norm(model[0](x), None, model[1].weight, model[1].bias, torch.zeros(4), torch.ones(4), 4, 0.1,
+                                 1e-5, False)[0]
+    with torch.autocast(DEVICE, torch.bfloat16):
+        low = model[0](x)
+        assert low.dtype == torch.bfloat16
+        direct = OPS.ghost_batch_norm(low, None, model[1].weight, model[1].bias, torch.zeros(4), torch.ones(4), 4, 0.1, 1e-5,
+                                      False)[0]
+        through = model(x)
+    assert direct.dtype == (torch.float32 if DEVICE == "cpu" else torch.bfloat16)
+    for y in (direct, through):
+        assert float((y.float() - plain).abs().max()) < 0.1
+
+
+def test_statistics_have_one_shape():
+    x, weight, bias = normal(6, 3, 2, 2), normal(3), normal(3)
+    y, statistics = OPS.ghost_batch_norm(x, None, weight, bias, torch.zeros(3), torch.ones(3), 2, 0.1, 1e-5, False)
+    assert statistics.shape == (5, 3, 3)
+    by_ghost = x.reshape(3, 2, 3, 4).transpose(1, 2).reshape(3, 3, 8)
+    torch.testing.assert_close(statistics[0], by_ghost.mean(2))
+    torch.testing.assert_close(statistics[2], by_ghost.var(2, unbiased=False), rtol=1e-4, atol=1e-5)
+    scale, shift = (value.repeat_interleave(2, 0)[..., None, None] for value in statistics[3:])
+    torch.testing.assert_close(y, x * scale + shift, rtol=1e-4, atol=1e-5)
+
+
+COMPILE = pytest.mark.skipif(not hasattr(torch, "compile"), reason="this PyTorch has no torch.compile")
+
+
+@COMPILE
+@pytest.mark.parametrize("estimator", ["exact", "ghost"])
+def test_compile_has_no_graph_break(estimator):
+    model = small_network().double()
+    x, y = batch(12, 2, 6, 6)
+    gradients = example_gradients(model, x, y)
+    stats = covnoise.attach(model, estimator, 3)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    for _ in range(3):
+        F.cross_entropy(compiled(x), y).backward()
+        stats.reset()
+    expected = {name: g.square().mean(0) for name, g in gradients.items()} if estimator == "exact" \
+        else ghost_diagonal(gradients, 3)
+    assert_same(stats.diagonal(), expected, gradients=gradients)
+
+
+@COMPILE
+@pytest.mark.parametrize("converted", [False, True])
+def test_compile_a_resnet(converted):
+    torchvision = pytest.importorskip("torchvision")
+    torch.manual_seed(0)
+    model = torchvision.models.resnet18(num_classes=10).double()
+    if converted:
+        covnoise.convert_ghost_batch_norm(model, 4)
+    x, y = batch(8, 3, 32, 32, classes=10)
+    stats = covnoise.attach(model, "ghost", 4)
+    F.cross_entropy(model(x), y).backward()
+    stats.reset()
+    eager = stats.diagonal()
+    model.zero_grad()
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    F.cross_entropy(compiled(x), y).backward()
+    assert_same(stats.diagonal(), eager, 1e-6)
+
+
+@COMPILE
+def test_compile_says_what_it_could_not_notice():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.second(self.first(self.first(x)))
+
+    model, (x, y) = Twice().double(), batch(6, 4)
+    stats = covnoise.attach(model, "exact")
+    F.cross_entropy(torch.compile(model, backend="aot_eager")(x), y).backward()
+    with pytest.raises(RuntimeError, match="run once without torch.compile"):
+        stats.diagonal()
+
+
+
+@pytest.mark.skipif(DEVICE == "cpu" or not hasattr(getattr(torch.backends.cudnn, "conv", None), "fp32_precision"),
+                    reason="no GPU, or no fp32_precision")
+def test_fp32_precision_does_not_disturb():
+    before = torch.backends.cudnn.conv.fp32_precision
+    torch.backends.cudnn.conv.fp32_precision = "tf32" if before != "tf32" else "ieee"
+    try:
+        model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 64, 3))
+        x, y = batch(8, 3, 8, 8)
+        stats = covnoise.attach(model, "ghost", 4)
+        F.cross_entropy(model(x.float()), y).backward()
+        assert all(torch.isfinite(value).all() for value in stats.diagonal().values())
+    finally:
+        torch.backends.cudnn.conv.fp32_precision = before

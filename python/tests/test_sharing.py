@@ -1,0 +1,161 @@
+"""Parameters that are used several times in one pass, and modules that attach does not know."""
+import pytest
+import torch
+import torch.nn.functional as F
+from support import assert_same, batch, diagonal_of, example_gradients, ghost_diagonal, losses_of
+from torch import nn
+
+import covnoise
+
+ESTIMATORS = pytest.mark.parametrize("estimator, group", [("exact", 1), ("ghost", 3)])
+
+
+class SharedModule(nn.Module):
+    """One linear layer and one convolution, called twice each."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.convolution, self.linear, self.head = nn.Conv2d(2, 2, 3, padding=1), nn.Linear(18, 18), nn.Linear(18, 3)
+
+    def forward(self, x):
+        x = self.convolution(self.convolution(x).tanh()).tanh().flatten(1)
+        return self.head(self.linear(self.linear(x).tanh()).tanh())
+
+
+class TiedHead(nn.Module):
+    """Embedding and head share their weight, as in language models."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding, self.inner, self.head = nn.Embedding(5, 4), nn.Linear(4, 4), nn.Linear(4, 5, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens):
+        return self.head(self.inner(self.embedding(tokens)).tanh()).mean(1)
+
+
+@ESTIMATORS
+def test_a_module_that_is_called_twice(estimator, group):
+    model, (x, y) = SharedModule().double(), batch(8, 2, 3, 3)
+    gradients = example_gradients(model, x, y)
+    stats = covnoise.attach(model, estimator, group)
+    for _ in range(3):  # the first pass finds out that the layers are shared
+        losses_of(model, x, y).mean().backward()
+        assert_same(stats.diagonal(), diagonal_of(gradients, estimator, group), gradients=gradients)
+        stats.reset()
+    for part in (slice(0, 6), slice(6, 8)):
+        losses_of(model, x[part], y[part]).sum().div(8).backward()
+    assert_same(stats.diagonal(), diagonal_of(gradients, estimator, group), gradients=gradients)
+
+
+@ESTIMATORS
+def test_a_head_tied_to_the_embedding(estimator, group):
+    model = TiedHead().double()
+    tokens, y = torch.randint(0, 5, (8, 6)), torch.randint(0, 5, (8,))
+    gradients = example_gradients(model, tokens, y)
+    stats = covnoise.attach(model, estimator, group)
+    losses_of(model, tokens, y).mean().backward()
+    assert_same(stats.diagonal(), diagonal_of(gradients, estimator, group), gradients=gradients)
+
+
+class Functional(nn.Module):
+    """Uses the weight of a layer also without calling the layer."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.second(F.linear(self.first(x).tanh(), self.first.weight).tanh())
+
+
+def in_passes(model, stats, x, y, size):
+    for part in range(0, len(y), size):
+        losses_of(model, x[part:part + size], y[part:part + size]).sum().backward()
+
+
+def test_a_weight_that_is_also_used_outside_of_its_layer():
+    model, (x, y) = Functional().double(), batch(9, 4)
+    gradients = example_gradients(model, x, y)
+    stats = covnoise.attach(model, "ghost", 3, loss="sum")
+    with pytest.warns(UserWarning, match="'first.weight' is measured between backward passes"):
+        in_passes(model, stats, x, y, 3)
+        found = stats.diagonal()
+    assert stats.estimators() == {"first.weight": "micro", "first.bias": "ghost", "second.weight": "ghost",
+                                  "second.bias": "ghost"}
+    assert_same(found, ghost_diagonal(gradients, 3), gradients=gradients)
+
+
+class Attention(nn.Module):
+    """A module that attach does not know, a parameter of the model itself, and a recurrent layer."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.token = nn.Parameter(torch.randn(1, 1, 4))
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.recurrent = nn.GRU(4, 4, batch_first=True)
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = torch.cat((self.token.expand(len(x), -1, -1), x), 1)
+        x = x + self.attention(x, x, x, need_weights=False)[0]
+        return self.head(self.recurrent(x)[0][:, -1])
+
+
+def test_unknown_modules_are_measured_between_passes():
+    model, (x, y) = Attention().double(), batch(9, 5, 4)
+    gradients = example_gradients(model, x, y)
+    stats = covnoise.attach(model, "ghost", 3, loss="sum")
+    in_passes(model, stats, x, y, 3)
+    assert_same(stats.diagonal(), ghost_diagonal(gradients, 3), gradients=gradients)
+    known = {name for name, estimator in stats.estimators().items() if estimator == "ghost"}
+    assert known == {"head.weight", "head.bias"}
+
+
+def test_steps_of_one_pass_are_compared_with_the_step_before():
+    model, (x, y) = Attention().double(), batch(8, 5, 4)
+    gradients = example_gradients(model, x, y)
+    stats = covnoise.attach(model, "micro")
+    with pytest.warns(UserWarning, match="no diagonal before its second backward pass"):
+        losses_of(model, x[:4], y[:4]).mean().backward()
+        assert not any(value.any() for value in stats.diagonal().values())
+        stats.reset()
+    losses_of(model, x[4:], y[4:]).mean().backward()
+    assert_same(stats.diagonal(), ghost_diagonal(gradients, 4), gradients=gradients)
+
+
+def test_examples_folded_into_the_batch_are_not_taken_for_examples():
+    class Folded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.folded, self.last = nn.Linear(4, 6), nn.Linear(3, 3), nn.Linear(6, 3)
+
+        def forward(self, x):
+            return self.last(self.folded(self.first(x).reshape(-1, 3)).tanh().reshape(len(x), 6))
+
+    model, (x, y) = Folded().double(), batch(9, 4)
+    gradients = example_gradients(model, x, y)
+    stats = covnoise.attach(model, "ghost", 3, loss="sum")
+    with pytest.warns(UserWarning, match="'folded' got 6 examples of a batch of 3"):
+        in_passes(model, stats, x, y, 3)
+    assert stats.estimators()["folded.weight"] == "micro"
+    assert_same(stats.diagonal(), ghost_diagonal(gradients, 3), gradients=gradients)
+
+
+def test_the_models_own_forward_need_not_be_called():
+    model, (x, y) = nn.ModuleDict({"body": nn.Linear(4, 5), "head": nn.Linear(5, 3)}).double(), batch(8, 4)
+
+    def loss(module, x, y):
+        return F.cross_entropy(model["head"](model["body"](x).tanh()), y, reduction="none")
+
+    gradients = example_gradients(model, x, y, loss)
+    stats = covnoise.attach(model, "exact")
+    for _ in range(3):
+        loss(model, x, y).mean().backward()
+        assert_same(stats.diagonal(), diagonal_of(gradients, "exact", 1))
+        stats.reset()

@@ -1,0 +1,88 @@
+#include "covnoise/ops/internal/group_squares.h"
+#include "covnoise/ops/internal/optional_tensor.h"
+#include "ops/normalisation/norm_statistics.h"
+#include "ops/portable/portable.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace covnoise::portable {
+namespace {
+
+/// [M, C, H, W] with channels last, as [M H W / rows, rows, C]: a view.
+at::Tensor rows_of(const at::Tensor& x, std::int64_t rows) {
+  return x.permute({0, 2, 3, 1}).view({-1, rows, x.size(1)});
+}
+
+at::Tensor channels_last(const at::Tensor& x) { return x.contiguous(at::MemoryFormat::ChannelsLast); }
+
+at::Tensor empty_like_rows(const at::Tensor& x) {
+  return at::empty(x.sizes(), x.options().memory_format(at::MemoryFormat::ChannelsLast));
+}
+
+/// The mean in the type of the activations, to subtract it without a copy of them in another type. What rounding it
+/// changes is corrected where it matters.
+at::Tensor rounded(const at::Tensor& mean, const at::Tensor& x) { return mean.to(x.scalar_type()).unsqueeze(1); }
+
+/// As if the ghost batches had been batches in turn: running <- (1 - momentum) running + momentum value for each.
+void update_running(at::Tensor running, const at::Tensor& values, double momentum) {
+  const std::int64_t ghosts = values.size(0);
+  const auto age = at::arange(ghosts - 1, -1, -1, values.options());
+  const auto weights = at::pow(1 - momentum, age).mul_(momentum).unsqueeze(1);
+  running.mul_(std::pow(1 - momentum, static_cast<double>(ghosts))).add_((values * weights).sum(0));
+}
+
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor> ghost_norm(const NormForward& c) {
+  const auto x = channels_last(c.x);
+  const std::int64_t rows = c.ghost_batch * x.size(2) * x.size(3);
+  const double count = static_cast<double>(rows);
+  const auto in = rows_of(x, rows);
+  const auto type = c.weight.scalar_type();
+  const auto mean = in.sum(1, false, type).div_(count);
+  const auto origin = rounded(mean, x);
+  const auto moment = at::linalg_vector_norm(in - origin, 2, at::IntArrayRef({1}), false, type).square_().div_(count);
+  const auto variance = (moment - (mean - origin.squeeze(1)).square()).clamp_min_(0);
+  const auto rstd = (variance + c.eps).rsqrt_();
+  update_running(c.running_mean, mean, c.momentum);
+  update_running(c.running_var, variance * (count / (count - 1)), c.momentum);
+  const auto scale = rstd * c.weight;
+  auto y = empty_like_rows(x);
+  auto out = rows_of(y, rows);
+  at::addcmul_out(out, (c.bias - mean * scale).unsqueeze(1), in, scale.unsqueeze(1));
+  if (c.residual.defined()) y.add_(c.residual);
+  if (c.relu) y.relu_();
+  return {y, norm_statistics(mean, rstd, c.eps, c.weight, c.bias)};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> ghost_norm_backward(const NormBackward& c) {
+  const auto x = channels_last(c.x), dy = channels_last(c.dy);
+  const std::int64_t positions = x.size(2) * x.size(3), rows = c.ghost_batch * positions, channels = x.size(1);
+  const auto type = c.weight.scalar_type();
+  const auto d = c.relu ? at::threshold_backward(dy, channels_last(c.y), 0) : dy;
+  const auto mean = c.statistics[0], rstd = c.statistics[1], origin = rounded(mean, x);
+  const auto in = rows_of(x, rows), gradient = rows_of(d, rows);
+  // By example [M, C]: sums of d and of d (x - origin), then of d xhat.
+  const auto by_example = [&](const at::Tensor& values) {
+    return values.view({-1, positions, channels}).sum(1, false, type).view({-1, c.ghost_batch, channels});
+  };
+  const auto dbias = by_example(gradient);
+  const auto shift = (mean.unsqueeze(1) - origin);
+  const auto dweight = (by_example(gradient * (in - origin)) - dbias * shift).mul_(rstd.unsqueeze(1));
+  const double count = static_cast<double>(rows);
+  const auto mean_d = dbias.sum(1).div_(count), mean_product = dweight.sum(1).div_(count);
+  // dx = scale (d - mean_d - (x - mean) rstd mean_product) = scale d + slope x + constant
+  const auto scale = c.weight * rstd, slope = -scale * rstd * mean_product;
+  auto dx = empty_like_rows(x);
+  auto out = rows_of(dx, rows);
+  at::addcmul_out(out, (-scale * mean_d - slope * mean).unsqueeze(1), in, slope.unsqueeze(1));
+  at::addcmul_out(out, out, gradient, scale.unsqueeze(1));
+  const auto flat = [&](const at::Tensor& sums) { return sums.view({-1, channels}); };
+  if (c.weight_squares.defined()) c.weight_squares.add_(group_squares(flat(dweight), c.examples_per_group));
+  if (c.bias_squares.defined()) c.bias_squares.add_(group_squares(flat(dbias), c.examples_per_group));
+  return {dx, c.residual ? (c.relu ? d : d.clone()) : nothing_like(dx), flat(dweight).sum(0), flat(dbias).sum(0)};
+}
+
+}  // namespace covnoise::portable

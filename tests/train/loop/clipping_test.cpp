@@ -1,0 +1,147 @@
+// train.clip_norm covers the noise: one factor on gradient and noise, by the norm of their sum.
+#include "covnoise/train/internal/checkpoint.h"
+#include "covnoise/train/internal/metrics.h"
+#include "covnoise/train/sgd.h"
+#include "support/small_networks.h"
+#include "support/temporary_folder.h"
+#include "train/small_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace covnoise {
+namespace {
+
+at::Tensor normals_like_parameters(const FlatParameters& parameters, std::uint64_t seed) {
+  auto generator = at::detail::createCPUGenerator(seed);
+  auto values = torch::randn({parameters.size()}, generator, torch::dtype(torch::kFloat64));
+  parameters.clear_gaps(values);
+  return testing::on_device(values);
+}
+
+struct ClippingCase {
+  Placement placement;
+  bool nesterov, by_variance;
+};
+
+class Clipping : public ::testing::TestWithParam<ClippingCase> {};
+
+/// Two steps, so that the momentum buffer shows what was added to it.
+TEST_P(Clipping, HasOneFactorForGradientAndNoise) {
+  const auto [placement, nesterov, by_variance] = GetParam();
+  const auto network = testing::make_small_network("mlp", at::kDouble);
+  FlatParameters parameters(*network);
+  constexpr double kLr = 0.3, kMomentum = 0.9, kDecay = 0.01;
+  for (const double clip_norm : {0.5, 1e3}) {
+    Sgd sgd(parameters, {kMomentum, nesterov, kDecay, clip_norm});
+    auto theta = parameters.values().clone(), b = parameters.zeros();
+    for (std::uint32_t step = 0; step < 2; ++step) {
+      const auto g = normals_like_parameters(parameters, 2 * step);
+      StepNoise noise;
+      if (by_variance) {
+        noise = {{}, normals_like_parameters(parameters, 100 + step).square(), 0.7, {3, Purpose::kNoise, step}};
+      } else {
+        noise.values = normals_like_parameters(parameters, 2 * step + 1);
+      }
+      const auto n = noise.tensor();
+      parameters.gradient().copy_(g);
+      const auto factor = sgd.step(kLr, noise, placement);
+      const double c = std::min(1.0, clip_norm / (g + n).norm().item<double>());
+      EXPECT_NEAR(factor.item<double>(), c, 1e-12);
+      EXPECT_EQ(c < 1, clip_norm < 1);
+      const bool in_gradient = placement == Placement::kGradient;
+      const auto d = (in_gradient ? c * (g + n) : c * g) + kDecay * theta;
+      b = kMomentum * b + d;
+      const auto direction = nesterov ? d + kMomentum * b : b;
+      theta = theta - kLr * (in_gradient ? direction : direction + c * n);
+      EXPECT_TRUE(parameters.values().allclose(theta, 1e-12, 1e-12));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Clipping,
+                         ::testing::Values(ClippingCase{Placement::kUpdate, false, false},
+                                           ClippingCase{Placement::kUpdate, true, true},
+                                           ClippingCase{Placement::kGradient, false, true},
+                                           ClippingCase{Placement::kGradient, true, false}),
+                         [](const auto& info) {
+                           return std::string(info.param.placement == Placement::kUpdate ? "Update" : "Gradient") +
+                                  (info.param.nesterov ? "Nesterov" : "") +
+                                  (info.param.by_variance ? "ByVariance" : "ByValues");
+                         });
+
+TEST(ClippedTraining, RecordsTheFactorAndTheTemperaturesItLeaves) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("lb-diag", "mlp");
+  options.config.train.clip_norm = 0.05;
+  options.out = folder / "run";
+  train(options);
+  const auto records = read_metrics(options.out);
+  const auto& first = records.front();
+  const double factor = first["clip_factor"].get<double>();
+  // g and n are nearly orthogonal: independent, with 10^5 elements each.
+  EXPECT_NEAR(factor, 0.05 / std::hypot(first["grad_norm"].get<double>(), first["noise_norm"].get<double>()),
+              0.05 * factor);
+  EXPECT_NEAR(first["temperature"].get<double>(), factor * 0.01 / 0.1 / 64, 1e-12);
+  EXPECT_NEAR(first["noise_temperature"].get<double>(), factor * 0.01 * 0.1 * (1.0 / 16 - 1.0 / 64), 1e-12);
+}
+
+TEST(ClippedTraining, HasTheMatchedTemperature) {
+  const testing::TemporaryFolder folder;
+  for (const auto placement : {Placement::kUpdate, Placement::kGradient}) {
+    TrainOptions options = testing::small_run("lb-diag-match", "mlp");
+    options.config.noise.placement = placement;
+    options.config.noise.match_lr = 0.005;
+    options.config.train.clip_norm = 1;
+    options.out = folder / (placement == Placement::kUpdate ? "update" : "gradient");
+    train(options);
+    const auto first = read_metrics(options.out).front();
+    EXPECT_LT(first["clip_factor"].get<double>(), 0.9) << first;
+    const double sum = first["temperature"].get<double>() + first["noise_temperature"].get<double>();
+    EXPECT_NEAR(sum / (0.005 / 0.1 / 16), 1, 0.05);  // g and n are nearly orthogonal
+  }
+}
+
+TEST(ClippedTraining, HasNoFactorWithoutClipping) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("lb-diag", "mlp");
+  options.config.train.clip_norm = 0;
+  options.out = folder / "run";
+  train(options);
+  const auto records = read_metrics(options.out);
+  EXPECT_FALSE(records.front().contains("clip_factor"));
+  double squares = 0;
+  for (const auto& [name, tensor] :
+       CheckpointStore::load(CheckpointStore(options.out / "checkpoints").list().back().path).checkpoint.model)
+    squares += tensor.to(at::kDouble).square().sum().item<double>();
+  const auto& last_step = records[records.size() - 2];
+  ASSERT_EQ(last_step["kind"], "step");
+  EXPECT_NEAR(last_step["weight_norm"].get<double>(), std::sqrt(squares), 1e-5 * std::sqrt(squares));
+}
+
+/// With only the gradient clipped the loss of these two is above 10^10 in the second epoch: noise grows with the
+/// squares of an exploding gradient.
+TEST(ClippedTraining, OfNoiseThatWouldExplodeTrains) {
+  const testing::TemporaryFolder folder;
+  for (const char* settings : {"update", "gradient"}) {
+    const std::string placement = settings;
+    TrainOptions options;
+    options.data = known_data_sets();
+    options.config = load_config(
+        std::nullopt,
+        {"regime=lb-diag", "model=mlp", "data=glyphs", "train.epochs=6", "data.train_limit=1024", "data.test_limit=256",
+         "train.batch=256", "train.clip_norm=1", "train.warmup=0", "train.schedule=step", "noise.stop_after=1",
+         "noise.placement=" + placement, placement == "update" ? "train.lr=1" : "train.lr=0.5",
+         placement == "update" ? "noise.small_batch=2" : "noise.small_batch=8",
+         "run.device=" + testing::device_name()});
+    resolve_defaults(options.config);
+    options.out = folder / placement;
+    ASSERT_EQ(train(options), Outcome::kFinished);
+    EXPECT_LT(read_metrics(options.out).back()["train_loss"].get<double>(), 1.3) << placement;
+  }
+}
+
+}  // namespace
+}  // namespace covnoise
