@@ -23,7 +23,7 @@ TEST(Json, DiscardsWhatIsNone) {
 TEST(Json, DiscardsDeepNesting) {
   EXPECT_TRUE(parse_json(nested(65)).is_discarded());
   EXPECT_TRUE(parse_json("{\"a\":" + nested(64) + ",\"b\":1}").is_discarded());
-  EXPECT_TRUE(parse_json(std::string(10'000'000, '[')).is_discarded());
+  EXPECT_TRUE(parse_json(std::string(1'000'000, '[')).is_discarded());
 }
 
 TEST(Json, DiscardsObjectsOfVeryManyKeys) {
