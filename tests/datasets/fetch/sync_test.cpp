@@ -29,7 +29,7 @@ extern "C" int fsync(int descriptor) {
 namespace covnoise::testing {
 namespace {
 
-TEST(Fetch, SyncsFilesBeforeTheyAreRenamedAndFoldersAfterwards) {
+TEST(FetchSync, SyncsFilesBeforeTheyAreRenamedAndFoldersAfterwards) {
   const TemporaryFolder folder;
   HttpServer server;
   const TinyArchive tiny;

@@ -91,6 +91,7 @@ TEST(Train, SaysThatALossIsAboveThatOfGuessing) {
 
 /// On the CPU: within the first step, in the evaluation of the first epoch, within the third step.
 TEST(Train, StopsWithinAStepAndLeavesTheLastCheckpoint) {
+  if (testing::device().is_cuda()) GTEST_SKIP() << "a GPU replays a step as a whole";
   const testing::TemporaryFolder folder;
   TrainOptions options = testing::small_run("lb-diag", "mlp");
   options.out = folder / "calm";
@@ -102,9 +103,7 @@ TEST(Train, StopsWithinAStepAndLeavesTheLastCheckpoint) {
     EXPECT_EQ(train(options), Outcome::kStoppedNow);
     EXPECT_EQ(calls, call);
     const auto list = CheckpointStore(options.out / "checkpoints").list();
-    if (testing::device().is_cpu()) {
-      EXPECT_EQ(list.size(), kept) << call;
-    }
+    EXPECT_EQ(list.size(), kept) << call;
     options.stop_now = [] { return false; };
     EXPECT_EQ(train(options), Outcome::kFinished);
     for (const char* file : {"model.safetensors", "optimizer.safetensors"})
