@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "covnoise/core/error.h"
@@ -98,7 +99,12 @@ TEST(File, LargerThanTheMemoryIsAnError) {
   const TemporaryFolder folder;
   write_file_synced(folder / "file", "");
   std::filesystem::resize_file(folder / "file", std::uintmax_t{1} << 42);
+  rlimit before{};  // without a limit, some systems promise more memory than they have
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit less{rlim_t{1} << 40, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &less), 0);
   EXPECT_THAT([&] { read_file(folder / "file"); }, ThrowsMessage<Error>(HasSubstr("Cannot allocate memory")));
+  EXPECT_EQ(setrlimit(RLIMIT_AS, &before), 0);
 }
 
 }  // namespace
