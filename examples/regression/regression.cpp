@@ -2,8 +2,8 @@
 // on Friedman's function (1991), whose noise has variance 1: no test error can be below it. Prints:
 //   squares by exact, better than the mean
 #include <covnoise/covnoise.h>
-#include <cstdio>
 #include <torch/torch.h>
+#include <cstdio>
 
 struct Batch {
   torch::Tensor x, y;
