@@ -50,15 +50,28 @@ TrainingRun::TrainingRun(const TrainOptions& options, const DataSource& source)
       step_(options.config, *model_, parameters_, schedule_, options.communicator, options.buckets),
       guessing_loss_(std::log(static_cast<double>(source.classes.size()))) {
   model_->train();
+  if (config_.train.ema > 0) average_.emplace(parameters_, config_.train.ema);
 }
 
 void TrainingRun::restore(const RankCheckpoint& latest) {
   const auto& checkpoint = latest.common.checkpoint;
   load_model_tensors(*model_, checkpoint.model);
-  for (const auto& [name, tensor] : checkpoint.optimizer) {
-    for (const auto& entry : parameters_.entries()) {
-      if (name == "momentum." + entry.name) parameters_.view(step_.sgd().momentum_buffer(), entry).copy_(tensor);
+  const auto load = [&](const std::string& prefix, const at::Tensor& buffer) {
+    std::size_t found = 0;
+    for (const auto& [name, tensor] : checkpoint.optimizer) {
+      for (const auto& entry : parameters_.entries()) {
+        if (name != prefix + entry.name) continue;
+        parameters_.view(buffer, entry).copy_(tensor);
+        ++found;
+      }
     }
+    return found == parameters_.entries().size();
+  };
+  load("momentum.", step_.sgd().momentum_buffer());
+  if (average_) {
+    const auto trained = parameters_.zeros();
+    require(load("weights.", trained), "the checkpoint lacks the weights beside their average (train.ema)");
+    average_->restore(trained);
   }
   // Statistics of other shards of the batch are useless: the next step measures new ones.
   if (latest.same_ranks || !step_.injection().drawn_by_shards())
@@ -77,6 +90,10 @@ bool TrainingRun::stop_requested() { return step_.all_reduce() ? stop_agreed_ : 
 std::unique_ptr<RunningStatistics::Whole> TrainingRun::whole_statistics() {
   auto* all_reduce = step_.all_reduce();
   return all_reduce ? std::make_unique<RunningStatistics::Whole>(all_reduce->running()) : nullptr;
+}
+
+std::unique_ptr<WeightAverage::InNetwork> TrainingRun::averaged_weights() {
+  return average_ ? std::make_unique<WeightAverage::InNetwork>(*average_) : nullptr;
 }
 
 Outcome TrainingRun::run(const RunFiles& files) {
@@ -117,6 +134,7 @@ void TrainingRun::one_step(MetricsWriter* metrics) {
   if (all_reduce) all_reduce->request_stop(options_.stop_requested());
   step_.launch(progress_.step, split_.train, order_.narrow(0, place * batch, batch), logged);
   ++progress_.step;
+  if (average_) average_->add(progress_.step);
   training_images_ += batch;
   // A GPU continues with the next step in the meantime, unless results are needed now.
   StepResult last;
@@ -180,6 +198,7 @@ nlohmann::ordered_json TrainingRun::evaluation(std::int64_t epoch, double& judge
   const std::int64_t every = config_.train.eval_every;
   if (!finished() && (every == 0 || (epoch + 1) % every != 0)) return record;
   const auto whole = whole_statistics();
+  const auto averaged = averaged_weights();
   if (config_.train.eval_train == "every" || (config_.train.eval_train == "last" && finished())) {
     const auto train = evaluate(*model_, split_.train, options_.communicator);
     record["train_eval_loss"] = train.loss;
@@ -251,7 +270,12 @@ void TrainingRun::save(CheckpointStore* store, bool scheduled) {
   }
   const auto whole = whole_statistics();
   if (!store) return;
+  const auto averaged = averaged_weights();
   checkpoint.model = model_tensors(*model_);
+  for (const auto& entry : parameters_.entries()) {
+    if (averaged)
+      checkpoint.optimizer.emplace_back("weights." + entry.name, parameters_.view(averaged->trained(), entry));
+  }
   for (const auto& entry : parameters_.entries()) {
     checkpoint.optimizer.emplace_back("momentum." + entry.name, parameters_.view(step_.sgd().momentum_buffer(), entry));
   }
@@ -267,6 +291,7 @@ void TrainingRun::save_snapshot() {
   if (every == 0 || progress_.step % every != 0) return;
   const auto whole = whole_statistics();
   if (options_.communicator && options_.communicator->rank() != 0) return;
+  const auto averaged = averaged_weights();
   const RunFolder folder{options_.out};
   create_folders(folder.snapshots());
   write_safetensors(folder.snapshot(progress_.step), {model_tensors(*model_), {}});

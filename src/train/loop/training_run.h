@@ -7,6 +7,7 @@
 #include "covnoise/train/trainer.h"
 #include "train/loop/run_progress.h"
 #include "train/loop/training_step.h"
+#include "train/loop/weight_average.h"
 #include "train/ranks/rank_states.h"
 
 #include <chrono>
@@ -45,6 +46,8 @@ class TrainingRun {
   void save_snapshot();
   /// For evaluation and saving: the running statistics of all ranks.
   std::unique_ptr<RunningStatistics::Whole> whole_statistics();
+  /// For evaluation and saving: the averaged weights in the network; null without train.ema.
+  std::unique_ptr<WeightAverage::InNetwork> averaged_weights();
   double images_per_second() const;
 
   const TrainOptions& options_;
@@ -56,6 +59,7 @@ class TrainingRun {
   std::shared_ptr<Model> model_;
   FlatParameters parameters_;
   TrainingStep step_;
+  std::optional<WeightAverage> average_;
   Progress progress_;
   bool stop_agreed_ = false;  // by several ranks
   bool warned_ = false;       // about a loss above that of guessing

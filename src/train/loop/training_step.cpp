@@ -42,7 +42,7 @@ TrainingStep::TrainingStep(const Config& config, Model& model, FlatParameters& p
       parameters_(parameters),
       schedule_(schedule),
       pass_(model, [&model](const at::Tensor& images) { return model.forward(images); }, parameters,
-            {config.noise.estimator_group(), config.train.micro_batch, {}}),
+            {config.noise.estimator_group(), config.train.micro_batch, {}, config.train.label_smoothing}),
       injection_(config.noise, model_info(config.model).batch_statistics),
       sgd_(parameters,
            {config.train.momentum, config.train.nesterov, config.train.weight_decay, config.train.clip_norm}),
