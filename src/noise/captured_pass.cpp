@@ -39,10 +39,10 @@ GradientPass::GradientPass(torch::nn::Module& module, Loss loss, FlatParameters&
 GradientPass::GradientPass(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options)
     : GradientPass(
           module,
-          [forward = std::move(forward), smoothing = options.label_smoothing](const Examples& examples) {
+          [forward = std::move(forward)](const Examples& examples) {
             TORCH_CHECK(examples.size() == 2, "a classification has images and labels, not ", examples.size(),
                         " tensors");
-            return cross_entropy(forward(examples[0]), examples[1], smoothing);
+            return cross_entropy(forward(examples[0]), examples[1]);
           },
           parameters, std::move(options)) {}
 

@@ -121,7 +121,7 @@ TEST_F(ProgramTest, DryRunPrintsTheResolvedConfigurationAndWritesNothing) {
       run({"train", "--dry-run", "--model", "resnet20", "--regime", "lb-diag", "--out", (folder_ / "r").string()});
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.output, HasSubstr("estimator = \"ghost\""));
-  EXPECT_THAT(result.output, HasSubstr("lr = 3.2"));
+  EXPECT_THAT(result.output, HasSubstr("lr = 1.6"));
   EXPECT_FALSE(fs::exists(folder_ / "r"));
 }
 

@@ -11,10 +11,11 @@ namespace covnoise::testing {
 /// Two epochs of two steps on 128 glyphs, on the tests' device.
 inline Config small_config(const std::string& regime, const std::string& model) {
   auto config = load_config(
-      std::nullopt, {"regime=" + regime, "model=" + model, "data=glyphs", "train.epochs=2", "data.train_limit=128",
-                     "data.test_limit=100", "train.ghost_batch=16", "noise.small_batch=16", "train.micro_batch=32",
-                     "noise.stop_after=1", "train.batch=64", "train.log_every=1", "train.lr=0.01",
-                     "run.deterministic=true", "run.device=" + testing::device_name()});
+      std::nullopt,
+      {"regime=" + regime, "model=" + model, "data=glyphs", "train.epochs=2", "data.train_limit=128",
+       "data.test_limit=100", "train.ghost_batch=16", "noise.small_batch=16", "train.micro_batch=32",
+       "noise.stop_after=1", "train.batch=64", "train.log_every=1", "train.lr=0.01", "train.schedule=step",
+       "train.warmup=0", "train.clip_norm=0", "run.deterministic=true", "run.device=" + testing::device_name()});
   for (auto& change : config.train.batch_schedule) change.batch = 128, change.lr = 0.02;
   resolve_defaults(config);
   check_config(config);

@@ -49,7 +49,6 @@ class GradientPass {
     std::int64_t micro_batch = 0;                 ///< examples that `run` passes at once; 0: the whole batch
     std::vector<std::string> without_noise = {};  ///< parameters left without diagonal noise, such as those of layers
                                                   ///< that cannot account
-    double label_smoothing = 0;                   ///< of the losses of a `Forward`, for the data's labels
   };
   /// Some examples, on the network's device: tensors [M, ...] in the order that the loss wants; undefined ones are left
   /// as they are.

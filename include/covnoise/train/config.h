@@ -36,6 +36,8 @@ struct TrainConfig {
   double weight_decay = 5e-4;                    ///< times the weight, added to the gradient; of adamw, to the step
   std::vector<std::string> no_decay;             ///< patterns of parameters without weight decay: "*.bias", "*bn*"
   double clip_norm = 0;                          ///< largest norm of gradient plus noise; 0: no clipping
+  double label_smoothing = 0;                    ///< share of the target that is spread over all classes
+  double ema = 0;                                ///< decay of the average of the weights that is evaluated; 0: none
   std::int64_t ghost_batch = 128;                ///< examples that are normalised together; 0: the whole batch
   std::int64_t micro_batch = 0;                  ///< examples in memory at once; 0: chosen by the program
   double warmup = 0;                             ///< linear warm-up: epochs, or below 1 a fraction of the training

@@ -12,7 +12,8 @@ void resolve_defaults(Config& config);
 /// The largest batch size of a training, with its batch_schedule.
 std::int64_t largest_batch(const Config& config);
 
-/// The default learning rate of a model at a batch size, momentum 0.9: default_lr * (batch / 128)^rate_exponent.
-double default_rate(const std::string& model, std::int64_t batch);
+/// The default learning rate of a model at a batch size, momentum 0.9: default_lr * (batch / 128)^p, with p the model's
+/// rate_exponent, or 0.8 if the training clips.
+double default_rate(const std::string& model, std::int64_t batch, bool clipped);
 
 }  // namespace covnoise

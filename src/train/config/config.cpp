@@ -75,6 +75,28 @@ void check_last_line(std::string_view text, const std::string& name) {
           fmt::format("{} does not match its checksum, the last line: it is damaged or was edited; restore it", name));
 }
 
+/// While it lives, the keys of a step schedule have no value; in the end those that nobody set get the values from
+/// before. A schedule that only the regime names gives way to the steps of a recipe that sets when or how far to decay.
+class StepScheduleKeys {
+ public:
+  explicit StepScheduleKeys(TrainConfig& train) : train_(train), before_(train) {
+    train_.schedule.clear();
+    train_.milestones = {kUnset};
+    train_.decay = kUnset;
+  }
+  void finish() {
+    const bool timed = train_.milestones != std::vector<double>{kUnset}, scaled = train_.decay != kUnset;
+    if (train_.schedule.empty()) train_.schedule = timed || scaled ? "step" : before_.schedule;
+    if (!timed) train_.milestones = before_.milestones;
+    if (!scaled) train_.decay = before_.decay;
+  }
+
+ private:
+  static constexpr double kUnset = -1;  // no recipe may say that
+  TrainConfig& train_;
+  TrainConfig before_;
+};
+
 Config merged(const Recipe* recipe, const std::vector<std::string>& overrides) {
   Config config;
   if (recipe) config.regime = recipe->regime().value_or(config.regime);
@@ -84,12 +106,14 @@ Config merged(const Recipe* recipe, const std::vector<std::string>& overrides) {
   const std::string regime = config.regime;
 
   Recipe(regime_fragment(regime), "regime " + regime).apply(config);
+  StepScheduleKeys steps(config.train);
   if (recipe) {
     recipe->apply(config);
     config.regime = regime;
     recipe->apply_regime(config);
   }
   for (const auto& setting : overrides) apply_override(config, setting);
+  steps.finish();
   check_config(config);
   return config;
 }

@@ -9,25 +9,37 @@ namespace covnoise {
 namespace {
 
 struct Regime {
-  std::string_view name, fragment;
+  std::string name, fragment;
 };
 
-// A regime is what these keys say and nothing else: no code asks for its name. A rate of 0 is the model's own for the
-// batch.
-constexpr Regime kRegimes[] = {
-    {"sb", "train.batch = 128"},
-    {"lb", "train.batch = 4096"},
-    {"lb-diag", "train.batch = 4096\nnoise.structure = 'diag-fisher'"},
-    {"lb-full", "train.batch = 4096\nnoise.structure = 'full-fisher'"},
-    {"lb-true", "train.batch = 4096\nnoise.structure = 'true-fisher'"},
-    {"lb-trace", "train.batch = 4096\nnoise.structure = 'fisher-trace'"},
-    {"lb-kfac", "train.batch = 4096\nnoise.structure = 'kfac'"},
-    {"lb-multiplicative", "train.batch = 4096\nnoise.structure = 'multiplicative'"},
-    {"lb-isotropic", "train.batch = 4096\nnoise.structure = 'isotropic'"},
-    {"batch-change", "train.batch = 128\ntrain.batch_schedule = [[0.25, 4096, 0]]"},
-    {"lb-diag-match",
-     "train.batch = 4096\nnoise.structure = 'diag-fisher'\nnoise.scale = 'match'\nnoise.placement = 'gradient'"},
-};
+/// What a large batch trains well with, and the keys that make the regime. The learning rate is the model's own for the
+/// batch (0).
+Regime large(const std::string& name, const std::string& keys = "") {
+  return {name, "train.batch = 4096\ntrain.schedule = 'cosine'\ntrain.warmup = 0.2\ntrain.clip_norm = 1\n" + keys};
+}
+
+Regime large_with_noise(const std::string& name, const std::string& structure) {
+  return large(name, "noise.structure = '" + structure + "'");
+}
+
+// A regime is what these keys say and nothing else: no code asks for its name.
+const std::vector<Regime>& regimes() {
+  static const std::vector<Regime> all = {
+      {"sb", "train.batch = 128"},
+      large("lb"),
+      large_with_noise("lb-diag", "diag-fisher"),
+      large_with_noise("lb-full", "full-fisher"),
+      large_with_noise("lb-true", "true-fisher"),
+      large_with_noise("lb-trace", "fisher-trace"),
+      large_with_noise("lb-kfac", "kfac"),
+      large_with_noise("lb-multiplicative", "multiplicative"),
+      large_with_noise("lb-isotropic", "isotropic"),
+      {"batch-change",
+       "train.batch = 128\ntrain.batch_schedule = [[0.25, 4096, 0]]\ntrain.schedule = 'cosine'\ntrain.clip_norm = 1"},
+      large("lb-diag-match", "noise.structure = 'diag-fisher'\nnoise.scale = 'match'\nnoise.placement = 'gradient'"),
+  };
+  return all;
+}
 
 struct Summary {
   std::string_view name, text;
@@ -52,12 +64,12 @@ static_assert(std::size(kSummaries) == std::size(kRegimes), "every regime has a 
 
 std::vector<std::string> regime_names() {
   std::vector<std::string> names;
-  for (const auto& regime : kRegimes) names.emplace_back(regime.name);
+  for (const auto& regime : regimes()) names.push_back(regime.name);
   return names;
 }
 
 std::string_view regime_fragment(std::string_view name) {
-  for (const auto& regime : kRegimes) {
+  for (const auto& regime : regimes()) {
     if (regime.name == name) return regime.fragment;
   }
   throw Error(unknown_name("regime", name, regime_names()));

@@ -65,8 +65,9 @@ RunTask make_run_task(const Config& config, const DataSource& source, at::Device
   const auto model = initial_model(config, source, device);
   RunTask run;
   run.module = model;
-  run.loss = [model](const GradientPass::Examples& examples) {
-    return cross_entropy(model->forward(examples[0]), examples[1]);
+  // Evaluations report plain losses.
+  run.loss = [model, smoothing = config.train.label_smoothing](const GradientPass::Examples& examples) {
+    return cross_entropy(model->forward(examples[0]), examples[1], model->is_training() ? smoothing : 0);
   };
   run.structure = make_structure(config.noise, model_info(config.model).batch_statistics);
   run.train = std::make_unique<LoaderSource>(std::move(split.train));
@@ -99,6 +100,8 @@ void resolve_own_defaults(Config& config, torch::nn::Module& module) {
   require(train.lr > 0, "train.lr must be set: there is no default learning rate for a network of your own");
   require(train.precision != "bf16",
           "train.precision = \"bf16\" is for the models of the table; use fp32, tf32 or fp64");
+  require(train.label_smoothing == 0,
+          "train.label_smoothing is for the models of the table; smooth the labels in the loss of your own");
   for (const auto& change : train.batch_schedule)
     require(change.lr > 0, "train.batch_schedule must name learning rates: there are no defaults for your own network");
   config.noise = with_estimator_for(module, config.noise);

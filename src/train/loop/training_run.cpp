@@ -57,6 +57,7 @@ TrainingRun::TrainingRun(const TrainOptions& options, const std::function<RunTas
             options.communicator, options.buckets) {
   task_.module->train();
   step_.set_before_micro_batch([this] { check_stop_now(); });
+  if (config_.train.ema > 0) average_.emplace(parameters_, config_.train.ema);
 }
 
 void TrainingRun::check_stop_now() const {
@@ -80,6 +81,10 @@ void TrainingRun::restore_optimizer(const LoadedCheckpoint& latest) {
   for (const auto& [kind, buffer] : step_.optimizer().buffers()) {
     for (const auto& entry : parameters_.entries()) restore(kind + "." + entry.name, parameters_.view(buffer, entry));
   }
+  if (!average_) return;
+  const auto trained = parameters_.zeros();
+  for (const auto& entry : parameters_.entries()) restore("weights." + entry.name, parameters_.view(trained, entry));
+  average_->restore(trained);
 }
 
 void TrainingRun::restore(const RankCheckpoint& latest) {
@@ -103,6 +108,10 @@ bool TrainingRun::stop_requested() { return step_.all_reduce() ? stop_agreed_ : 
 std::unique_ptr<RunningStatistics::Whole> TrainingRun::whole_statistics() {
   auto* all_reduce = step_.all_reduce();
   return all_reduce ? std::make_unique<RunningStatistics::Whole>(all_reduce->running()) : nullptr;
+}
+
+std::unique_ptr<WeightAverage::InNetwork> TrainingRun::averaged_weights() {
+  return average_ ? std::make_unique<WeightAverage::InNetwork>(*average_) : nullptr;
 }
 
 Outcome TrainingRun::run(const RunFiles& files) {
@@ -144,6 +153,7 @@ void TrainingRun::one_step(MetricsWriter* metrics) {
   step_.launch(progress_.step, *task_.train, order_.narrow(0, place * batch, batch), logged,
                place + 1 < steps ? order_.narrow(0, (place + 1) * batch, batch) : at::Tensor());
   ++progress_.step;
+  if (average_) average_->add(progress_.step);
   training_images_ += batch;
   // A GPU continues with the next step in the meantime, unless results are needed now.
   StepResult last;
@@ -208,6 +218,7 @@ nlohmann::ordered_json TrainingRun::evaluation(std::int64_t epoch, double& judge
   const std::int64_t every = config_.train.eval_every;
   if (!finished() && (every == 0 || (epoch + 1) % every != 0)) return record;
   const auto whole = whole_statistics();
+  const auto averaged = averaged_weights();
   if (config_.train.eval_train == "every" || (config_.train.eval_train == "last" && finished())) {
     const auto train = evaluate_on(*task_.train);
     record["train_eval_loss"] = train.loss;
@@ -296,7 +307,12 @@ void TrainingRun::save(const RunFiles& files, bool scheduled) {
   const auto whole = whole_statistics();
   if (!files.store) return;
   add_provenance(checkpoint.state, files.provenance, files.metrics->records());
+  const auto averaged = averaged_weights();
   checkpoint.model = model_tensors(*task_.module);
+  for (const auto& entry : parameters_.entries()) {
+    if (averaged)
+      checkpoint.optimizer.emplace_back("weights." + entry.name, parameters_.view(averaged->trained(), entry));
+  }
   for (const auto& [kind, buffer] : step_.optimizer().buffers()) {
     for (const auto& entry : parameters_.entries())
       checkpoint.optimizer.emplace_back(kind + "." + entry.name, parameters_.view(buffer, entry));
@@ -313,6 +329,7 @@ void TrainingRun::save_snapshot() {
   if (every == 0 || progress_.step % every != 0) return;
   const auto whole = whole_statistics();
   if (options_.communicator && options_.communicator->rank() != 0) return;
+  const auto averaged = averaged_weights();
   const RunFolder folder{options_.out};
   create_folders(folder.snapshots());
   write_snapshot(folder.snapshot(progress_.step), model_tensors(*task_.module));

@@ -10,6 +10,7 @@
 #include "train/loop/run_progress.h"
 #include "train/loop/run_task.h"
 #include "train/loop/training_step.h"
+#include "train/loop/weight_average.h"
 #include "train/ranks/rank_states.h"
 
 #include <chrono>
@@ -57,6 +58,8 @@ class TrainingRun {
   void save_snapshot();
   /// For evaluation and saving: the running statistics of all ranks.
   std::unique_ptr<RunningStatistics::Whole> whole_statistics();
+  /// For evaluation and saving: the averaged weights in the network; null without train.ema.
+  std::unique_ptr<WeightAverage::InNetwork> averaged_weights();
   double images_per_second() const;
   Evaluation evaluate_on(const ExampleSource& source);
   void add_accuracy(nlohmann::ordered_json& record, const char* key, double accuracy) const;  ///< if there is one
@@ -71,6 +74,7 @@ class TrainingRun {
   FlatParameters parameters_;
   std::string noise_text_;  // which noise, for the first line
   TrainingStep step_;
+  std::optional<WeightAverage> average_;
   Progress progress_;
   bool stop_agreed_ = false;  // by several ranks
   bool warned_ = false;       // about a loss above that of guessing

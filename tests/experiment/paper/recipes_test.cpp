@@ -4,6 +4,8 @@
 #include "covnoise/core/internal/file.h"
 #include "covnoise/experiment/internal/paper.h"
 #include "covnoise/experiment/sweep.h"
+#include "covnoise/train/defaults.h"
+#include "covnoise/train/regimes.h"
 #include "covnoise/train/schedule.h"
 #include "experiment/paper/items.h"
 #include "support/temporary_folder.h"
@@ -12,8 +14,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <sstream>
 #include <tuple>
 #include <utility>
 
@@ -75,6 +79,36 @@ TEST(PaperRecipes, KeepTheirWarmUpInAShortRun) {
   EXPECT_DOUBLE_EQ(schedule.lr(200), 0.16);
   EXPECT_DOUBLE_EQ(schedule.lr(300), 0.016);
   EXPECT_EQ(config.noise.stop_after, 0.25);
+}
+
+/// The first line of the file names the keys, the others the values that each recipe had for each regime when the
+/// results were trained: other defaults must not change them.
+TEST(PaperRecipes, ResolveToWhatTheResultsWereTrainedWith) {
+  std::istringstream file(read_file(std::string(COVNOISE_SOURCE_DIR) + "/tests/experiment/paper/resolved_recipes.txt"));
+  const auto cells_of = [](const std::string& line) {
+    std::vector<std::string> cells;
+    std::istringstream text(line);
+    for (std::string cell; std::getline(text, cell, '|');) cells.push_back(cell);
+    return cells;
+  };
+  std::string line;
+  std::getline(file, line);
+  const auto keys = cells_of(line);
+  std::size_t checked = 0;
+  for (; std::getline(file, line); ++checked) {
+    const auto expected = cells_of(line);
+    ASSERT_EQ(expected.size(), keys.size()) << line;
+    const auto recipe = find_recipe(expected[0], "");
+    Config config = load_recipe(recipe.text, recipe.name, {"regime=" + expected[1]});
+    resolve_defaults(config);
+    const auto values = config_values(config);
+    for (std::size_t i = 2; i < keys.size(); ++i) {
+      const auto found = std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == keys[i]; });
+      ASSERT_NE(found, values.end()) << keys[i];
+      EXPECT_EQ(found->second, expected[i]) << expected[0] << " " << expected[1] << " " << keys[i];
+    }
+  }
+  EXPECT_EQ(checked, embedded_recipes().size() * regime_names().size());
 }
 
 TEST(PaperRecipes, AnOwnFolderTakesTheirPlace) {

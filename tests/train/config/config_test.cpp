@@ -5,6 +5,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/train/defaults.h"
 #include "covnoise/train/regimes.h"
 #include "support/temporary_folder.h"
 
@@ -67,6 +68,38 @@ batch = 64
 TEST_F(RecipeTest, TheRecipesOwnKeysWinOverTheRegimes) {
   EXPECT_EQ(load("train.batch = 2048", {"regime=lb-diag"}).train.batch, 2048);
   EXPECT_EQ(load("noise.structure = 'kfac'", {"regime=lb-diag"}).noise.structure, "kfac");
+}
+
+/// The large batches that are known to train: docs/results.md.
+TEST(Config, LargeBatchRegimesHaveClippingWarmUpCosineAndARateForThem) {
+  for (const auto& regime : regime_names()) {
+    if (regime.rfind("lb", 0) != 0) continue;
+    auto config = load_config({}, {"regime=" + regime, "model=resnet44"});
+    EXPECT_EQ(config.train.clip_norm, 1) << regime;
+    EXPECT_EQ(config.train.schedule, "cosine") << regime;
+    EXPECT_GT(config.train.warmup, 0) << regime;
+    resolve_defaults(config);
+    EXPECT_EQ(config.train.lr, 1.6) << regime;
+    EXPECT_EQ(config.noise.match_lr, 0.1) << regime;
+  }
+  auto lenet = load_config({}, {"regime=lb"}), unclipped = load_config({}, {"regime=lb", "train.clip_norm=0"});
+  resolve_defaults(lenet);
+  resolve_defaults(unclipped);
+  EXPECT_EQ(lenet.train.lr, 0.8);
+  EXPECT_EQ(unclipped.train.lr, 0.119);
+}
+
+/// Keys that a schedule would ignore are not ignored: they name the schedule.
+TEST_F(RecipeTest, MilestonesAndDecayReplaceTheRegimesCosine) {
+  EXPECT_EQ(load("train.milestones = [0.5, 0.75]", {"regime=lb"}).train.schedule, "step");
+  EXPECT_EQ(load("train.decay = 0.1", {"regime=lb"}).train.schedule, "step");
+  EXPECT_EQ(load("", {"regime=lb", "train.milestones=[3]"}).train.schedule, "step");
+  EXPECT_EQ(load("[regimes.lb.train]\nmilestones = [3]", {"regime=lb"}).train.schedule, "step");
+  const auto other = load("train.epochs = 3", {"regime=lb"});
+  EXPECT_EQ(other.train.schedule, "cosine");
+  EXPECT_THAT(other.train.milestones, ElementsAre(0.5, 0.75));
+  EXPECT_EQ(other.train.decay, 0.1);
+  EXPECT_EQ(load("train.schedule = 'cosine'\ntrain.milestones = [3]", {"regime=lb"}).train.schedule, "cosine");
 }
 
 TEST(Config, DefaultsWithoutARecipe) {
@@ -253,6 +286,8 @@ momentum = 0.9
 nesterov = false
 weight_decay = 0.0005
 clip_norm = 0.0
+label_smoothing = 0.0
+ema = 0.0
 ghost_batch = 128
 micro_batch = 0
 warmup = 0.0

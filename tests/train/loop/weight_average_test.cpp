@@ -1,0 +1,84 @@
+#include "train/loop/weight_average.h"
+
+#include "covnoise/core/internal/file.h"
+#include "covnoise/train/internal/checkpoint.h"
+#include "covnoise/train/internal/metrics.h"
+#include "support/small_networks.h"
+#include "support/temporary_folder.h"
+#include "train/small_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace covnoise {
+namespace {
+
+TEST(WeightAverage, IsItsFormula) {
+  const auto network = testing::make_small_network("mlp", at::kDouble);
+  FlatParameters parameters(*network);
+  WeightAverage average(parameters, 0.4);
+  auto expected = parameters.values().detach().clone();
+  const torch::NoGradGuard no_grad;
+  for (int t = 1; t <= 20; ++t) {
+    parameters.values().add_(0.1 * t);
+    average.add(t);
+    const double d = std::min(0.4, t / (t + 9.0));
+    expected = d * expected + (1 - d) * parameters.values();
+  }
+  EXPECT_TRUE(average.values().allclose(expected, 1e-12, 1e-12));
+  const auto trained = parameters.values().clone();
+  {
+    const WeightAverage::InNetwork averaged(average);
+    EXPECT_TRUE(parameters.values().equal(average.values()));
+    EXPECT_TRUE(averaged.trained().equal(trained));
+  }
+  EXPECT_TRUE(parameters.values().equal(trained));
+}
+
+std::vector<NamedTensor> last_model(const std::filesystem::path& run) {
+  return CheckpointStore::load(CheckpointStore(run / "checkpoints").list().back().path).checkpoint.model;
+}
+
+/// The training is that without an average; the saved network is another one; a resumed run has the same bytes.
+TEST(WeightAverage, IsSavedAndResumedAndLeavesTheTrainingAlone) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("lb-diag", "mlp");
+  options.out = folder / "plain";
+  train(options);
+  options.config.train.ema = 0.9;
+  options.out = folder / "averaged";
+  train(options);
+  const auto plain = read_metrics(folder / "plain"), averaged = read_metrics(folder / "averaged");
+  EXPECT_EQ(plain.back()["train_loss"], averaged.back()["train_loss"]);
+  EXPECT_NE(plain.back()["test_loss"], averaged.back()["test_loss"]);
+  const auto weights = last_model(folder / "plain"), network = last_model(folder / "averaged");
+  EXPECT_FALSE(weights[0].second.equal(network[0].second));
+  options.out = folder / "interrupted";
+  int asked = 0;
+  options.stop_requested = [&] { return ++asked == 2; };
+  ASSERT_EQ(train(options), Outcome::kInterrupted);
+  options.stop_requested = [] { return false; };
+  ASSERT_EQ(train(options), Outcome::kFinished);
+  const auto resumed = last_model(folder / "interrupted");
+  for (std::size_t i = 0; i < network.size(); ++i) EXPECT_TRUE(resumed[i].second.equal(network[i].second));
+}
+
+/// Targets that say little teach little in a few steps.
+TEST(LabelSmoothing, IsTrainedWith) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("lb", "mlp");
+  std::vector<nlohmann::ordered_json> last;
+  for (const double smoothing : {0.0, 0.9}) {
+    options.config.train.label_smoothing = smoothing;
+    options.config.train.epochs = 6;
+    options.out = folder / std::to_string(smoothing);
+    train(options);
+    last.push_back(read_metrics(options.out).back());
+  }
+  EXPECT_NE(last[0]["train_loss"], last[1]["train_loss"]);
+  EXPECT_LT(last[0]["test_loss"].get<double>(), last[1]["test_loss"].get<double>());
+}
+
+}  // namespace
+}  // namespace covnoise
