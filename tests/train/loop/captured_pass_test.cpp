@@ -71,7 +71,7 @@ TEST(GradientPass, DropsTheUnitsOfEachStepInEveryReplay) {
     eager.begin(request);
     for (const std::int64_t first : {0, 4}) {
       const auto examples = load(first, 4);
-      eager.add(examples.images, examples.labels);
+      eager.add(examples[0], examples[1]);
     }
     eager.finish();
     const double scale = gradient.abs().max().item<double>();
