@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Callable, NamedTuple, Optional
 
 import torch
 from torch import Tensor, nn
+
+from ._accumulation import on_accumulation
 
 if TYPE_CHECKING:
     from .statistics import Statistics
@@ -27,21 +29,21 @@ class BetweenPasses:
         self.total: Optional[Tensor] = None
         self.squares: Optional[Tensor] = None  # sum_k S_k^2 / m_k
         self.previous: Optional[Pass] = None
-        self._handle: Any = None
+        self._end: Optional[Callable[[], None]] = None
         self.watch()
 
     def watch(self) -> None:
         """Sees the parameter's gradients, from the moment on that it has some."""
-        if self._handle is None and self.parameter.requires_grad:
-            self._handle = self.parameter.register_hook(self._hook)
+        if self._end is None and self.parameter.requires_grad:
+            self._end = on_accumulation(self.parameter, self._see)
 
-    def _hook(self, gradient: Tensor) -> None:
+    def _see(self, gradient: Tensor) -> None:
         if self.statistics.recording_backward():
-            self.add(gradient.detach())
+            self.add(gradient)
 
     def detach(self) -> None:
-        if self._handle is not None:
-            self._handle.remove()
+        if self._end is not None:
+            self._end()
 
     def add(self, gradient: Tensor) -> None:
         examples = self.statistics.batch_size

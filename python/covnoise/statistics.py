@@ -8,6 +8,7 @@ from typing import Any, Callable, Optional
 import torch
 from torch import Tensor, nn
 
+from ._accumulation import on_accumulation
 from ._between import BetweenPasses
 from ._measurement import Measurement
 from ._record import ParameterRecord, compiling
@@ -113,9 +114,9 @@ class Statistics:
             if not self.recording_backward():
                 return
             old = self._unverified.get(key)
-            self._unverified[key] = gradient.detach().clone() if old is None else old + gradient.detach()
+            self._unverified[key] = gradient.clone() if old is None else old + gradient
 
-        self._checks.append(record.parameter.register_hook(keep).remove)
+        self._checks.append(on_accumulation(record.parameter, keep))
 
     def recording_backward(self) -> bool:
         return self.model.training and not self.paused

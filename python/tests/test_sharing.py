@@ -194,3 +194,14 @@ def test_the_models_own_forward_need_not_be_called():
         loss(model, x, y).mean().backward()
         assert_same(stats.diagonal(), diagonal_of(gradients, "exact", 1))
         stats.reset()
+
+
+def test_gradients_that_are_not_accumulated_do_not_count():
+    model, (x, y) = Attention().double(), batch(9, 5, 4)
+    gradients = example_gradients(model, x, y)
+    stats = covnoise.attach(model, "ghost", 3, loss="sum")
+    for part in range(0, 9, 3):
+        losses = losses_of(model, x[part:part + 3], y[part:part + 3])
+        torch.autograd.grad(losses.square().sum(), list(model.parameters()), retain_graph=True)
+        losses.sum().backward()
+    assert_same(stats.diagonal(), ghost_diagonal(gradients, 3), gradients=gradients)

@@ -42,7 +42,8 @@ FlatParameters::FlatParameters(torch::nn::Module& module) {
     auto slot = view(values_, entries_[i]);
     slot.copy_(parameter);
     parameter.set_data(slot);
-    parameter.mutable_grad() = view(gradient_, entries_[i]);
+    parameter.mutable_grad() =
+        view(gradient_, entries_[i]).detach();  // not a view for autograd: zero_grad may detach it
     ++i;
   }
 }

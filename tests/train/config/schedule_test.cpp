@@ -135,7 +135,8 @@ TEST(Schedule, KnowsWhatDependsOnTheNumberOfEpochs) {
   EXPECT_THAT(relative({"train.schedule=step"}), ElementsAre("train.milestones = [0.5, 0.75]"));
   EXPECT_THAT(relative({"train.warmup=0.5", "train.batch_schedule=[[0.5, 256, 0]]"}),
               ElementsAre("train.warmup = 0.5", "train.batch_schedule = [[0.5, 256, 0.0]]"));
-  EXPECT_THAT(relative({"regime=lb-diag", "noise.stop_after=0.5"}), ElementsAre("noise.stop_after = 0.5"));
+  EXPECT_THAT(relative({"regime=lb-diag", "train.warmup=0", "noise.stop_after=0.5"}),
+              ElementsAre("noise.stop_after = 0.5"));
 }
 
 TEST(Schedule, RefusesAnUnresolvedRate) { EXPECT_THROW(Schedule(Config(), 1000), c10::Error); }

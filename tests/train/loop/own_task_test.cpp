@@ -113,8 +113,9 @@ class Constant final : public NoiseStructure {
 
 TEST(OwnTask, UsesAStructureOfItsOwn) {
   const testing::TemporaryFolder folder;
-  const std::vector<std::string> one_step = {"noise.structure=none", "train.epochs=1", "data.train_limit=64",
-                                             "train.momentum=0", "train.weight_decay=0"};
+  const std::vector<std::string> one_step = {"noise.structure=none", "train.epochs=1",       "data.train_limit=64",
+                                             "train.momentum=0",     "train.weight_decay=0", "train.clip_norm=0",
+                                             "train.warmup=0"};
   Trainer plain(own_options(folder / "plain", one_step), own_task());
   plain.run();
   auto task = own_task();

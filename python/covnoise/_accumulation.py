@@ -1,0 +1,24 @@
+"""Gradients as backward passes accumulate them."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from torch import Tensor, nn
+
+
+def on_accumulation(parameter: nn.Parameter, see: Callable[[Tensor], None]) -> Callable[[], None]:
+    """Calls `see` with what each backward pass adds to `parameter.grad`; the result ends that.
+
+    A hook of the parameter itself would, since torch 2.0, also see the gradients of torch.autograd.grad. Those never
+    reach the node that accumulates."""
+    node: Any = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+
+    def hook(_: Any, gradients: tuple[Tensor, ...]) -> None:
+        see(gradients[0].detach())
+
+    handle = node.register_hook(hook)
+
+    def remove(_: Any = node) -> None:  # keeps the node, and with it the hook, alive
+        handle.remove()
+
+    return remove
