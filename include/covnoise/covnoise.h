@@ -44,6 +44,7 @@
 #include "covnoise/train/defaults.h"
 #include "covnoise/train/diverged.h"
 #include "covnoise/train/evaluate.h"
+#include "covnoise/train/if_damaged.h"
 #include "covnoise/train/noisy_gradient.h"
 #include "covnoise/train/optimizer.h"
 #include "covnoise/train/regimes.h"
