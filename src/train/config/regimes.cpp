@@ -10,15 +10,15 @@ struct Regime {
   std::string name, summary, fragment;
 };
 
-/// What a large batch trains well with, and the keys that make the regime. The learning rate is the model's own for the
-/// batch (0).
+/// What a large batch trains well with, and further lines that make the regime. The learning rate is the model's own
+/// for the batch (0).
 Regime large(const std::string& name, const std::string& summary, const std::string& keys = "") {
   return {name, summary,
-          "train.batch = 4096\ntrain.schedule = 'cosine'\ntrain.warmup = 0.2\ntrain.clip_norm = 1\n" + keys};
+          "train.batch = 4096\ntrain.schedule = 'cosine'\ntrain.warmup = 0.2\ntrain.clip_norm = 1" + keys};
 }
 
 Regime large_with_noise(const std::string& name, const std::string& structure, const std::string& summary) {
-  return large(name, summary, "noise.structure = '" + structure + "'");
+  return large(name, summary, "\nnoise.structure = '" + structure + "'");
 }
 
 // A regime is what these keys say and nothing else: no code asks for its name.
@@ -37,7 +37,7 @@ const std::vector<Regime>& regimes() {
       {"batch-change", "small batch first, then large batch",
        "train.batch = 128\ntrain.batch_schedule = [[0.25, 4096, 0]]\ntrain.schedule = 'cosine'\ntrain.clip_norm = 1"},
       large("lb-diag-match", "large batch with diagonal Fisher noise at the small batch's temperature",
-            "noise.structure = 'diag-fisher'\nnoise.scale = 'match'\nnoise.placement = 'gradient'"),
+            "\nnoise.structure = 'diag-fisher'\nnoise.scale = 'match'\nnoise.placement = 'gradient'"),
   };
   return all;
 }
