@@ -79,6 +79,17 @@ at::Tensor drawn(const at::Tensor& variance, std::int64_t seed, std::int64_t ste
   return out;
 }
 
+/// The noise of a step as a tensor like `values`; zeros without any.
+at::Tensor noise_of(const at::Tensor& values, const OptionalTensor& noise, const OptionalTensor& variance,
+                    double noise_scale, std::int64_t seed, std::int64_t step) {
+  if (variance.has_value()) return drawn(*variance, seed, step).mul_(noise_scale);
+  return noise.has_value() ? *noise : at::zeros_like(values);
+}
+
+at::Tensor clipped(const at::Tensor& tensor, const OptionalTensor& clip) {
+  return clip.has_value() ? tensor * *clip : tensor;
+}
+
 /// What both optimizers' kernels get.
 void set_common(Update& call, const at::Tensor& values, const at::Tensor& gradient, const OptionalTensor& noise,
                 const OptionalTensor& variance, double noise_scale, std::int64_t seed, std::int64_t step,
@@ -101,11 +112,8 @@ void sgd_update(at::Tensor values, const at::Tensor& gradient, at::Tensor moment
                 double mu, double weight_decay, const OptionalTensor& clip, bool nesterov, bool noise_in_gradient) {
   const c10::cuda::CUDAGuard guard(values.device());
   if (!has_general_kernels(values)) {
-    const auto clipped = [&](const at::Tensor& t) { return clip.has_value() ? t * *clip : t; };
-    const auto n = clipped(variance.has_value() ? drawn(*variance, seed, step).mul_(noise_scale)
-                           : noise.has_value()  ? *noise
-                                                : at::zeros_like(values));
-    auto d = clipped(gradient).add(values, weight_decay);
+    const auto n = clipped(noise_of(values, noise, variance, noise_scale, seed, step), clip);
+    auto d = clipped(gradient, clip).add(values, weight_decay);
     if (noise_in_gradient) d.add_(n);
     if (mu != 0) momentum.mul_(mu).add_(d);
     const auto direction = mu == 0 ? d : nesterov ? d.add(momentum, mu) : momentum;
@@ -127,11 +135,8 @@ void adamw_of(at::Tensor values, const at::Tensor& gradient, at::Tensor first, a
   const c10::cuda::CUDAGuard guard(values.device());
   const double lr = rule[0], beta1 = rule[1], beta2 = rule[2], eps = rule[3], decay = rule[4];
   if (!has_general_kernels(values)) {
-    const auto clipped = [&](const at::Tensor& t) { return clip.has_value() ? t * *clip : t; };
-    const auto n = clipped(variance.has_value() ? drawn(*variance, seed, noise_step).mul_(noise_scale)
-                           : noise.has_value()  ? *noise
-                                                : at::zeros_like(values));
-    auto d = clipped(gradient);
+    const auto n = clipped(noise_of(values, noise, variance, noise_scale, seed, noise_step), clip);
+    auto d = clipped(gradient, clip);
     if (noise_in_gradient) d = d + n;
     first.mul_(beta1).add_(d, 1 - beta1);
     second.mul_(beta2).addcmul_(d, d, 1 - beta2);

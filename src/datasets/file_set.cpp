@@ -44,9 +44,10 @@ std::string problem_of(const Layout& layout, std::size_t index, const KnownFile&
 }
 
 /// The digest of the images and labels is the quick test, for every form of the files. The checksums of the files
-/// decide if it fails, and say which file is damaged.
-void refuse_damaged_files(const FileSet& set, const DataOptions& options, const DataSource& source) {
-  if (data_digest(source) == set.digest) return;
+/// decide if it fails, and say which file is damaged. `source` keeps the digest, which a run records.
+void refuse_damaged_files(const FileSet& set, const DataOptions& options, DataSource& source) {
+  source.digest = data_digest(source);
+  if (source.digest == set.digest) return;
   for (const FileReport& report : verify_files(set, options)) {
     require(report.problem.empty(),
             fmt::format("{}; the file is not the published one: remove it and run `covnoise data fetch {}`, or give "

@@ -1,6 +1,9 @@
 #pragma once
+#include "covnoise/core/internal/file.h"
 #include "covnoise/train/internal/checkpoint.h"
 #include "support/wait_until.h"
+
+#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <string>
@@ -30,6 +33,13 @@ inline Words training(const std::filesystem::path& out, int epochs, int timeout 
 inline std::int64_t newest_step(const std::filesystem::path& run) {
   const auto list = CheckpointStore(run / "checkpoints").list();
   return list.empty() ? 0 : list.back().step;
+}
+
+/// The last checkpoints of two finished trainings have the same bytes.
+inline void expect_same_end(const std::filesystem::path& run, const std::filesystem::path& other) {
+  const auto last = CheckpointStore(other / "checkpoints").list().back().path.filename();
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(read_file(run / "checkpoints" / last / file), read_file(other / "checkpoints" / last / file)) << file;
 }
 
 }  // namespace covnoise::testing

@@ -78,7 +78,7 @@ void refuse_foreign_buffers(torch::nn::Module& module) {
 }
 
 /// `digest` is that of the run's data, which it records.
-Outcome train_in_folder(const TrainOptions& options, const std::function<std::string()>& digest,
+Outcome train_in_folder(const TrainOptions& options, const std::string& digest,
                         const std::function<RunTask(at::Device)>& make, std::shared_ptr<torch::nn::Module>& trained) {
   const RunFolder folder{options.out};
   auto* ranks = options.communicator;
@@ -94,8 +94,7 @@ Outcome train_in_folder(const TrainOptions& options, const std::function<std::st
   }
   CheckpointStore store(folder.checkpoints());
   const auto latest = writes ? store.load_latest(options.say) : std::nullopt;
-  const std::string data = writes ? digest() : "";
-  if (latest) refuse_other_provenance(*latest, folder, data, options.say);
+  if (latest) refuse_other_provenance(*latest, folder, digest, options.say);
   if (writes && !latest) refuse_lost_checkpoints(folder);
   const auto checkpoint = ranks    ? share_checkpoint(*ranks, latest)
                           : latest ? std::optional(checkpoint_of_rank(*latest, 0, 1))
@@ -113,7 +112,7 @@ Outcome train_in_folder(const TrainOptions& options, const std::function<std::st
   record_configuration(folder, options.config);
   record_software(folder, options.config.run.device, latest ? std::optional(latest->step) : std::nullopt);
   MetricsWriter metrics(folder.root, latest ? std::optional(latest->step) : std::nullopt);
-  return run_to_the_end(run, {&store, &metrics, {settings_of(options.config), data}}, ranks);
+  return run_to_the_end(run, {&store, &metrics, {settings_of(options.config), digest}}, ranks);
 }
 
 }  // namespace
@@ -123,11 +122,11 @@ Outcome train(const TrainOptions& options) {
                        *make_structure(options.config.noise, model_info(options.config.model).batch_statistics));
   const DataSource source = options.data(data_request(options.config));
   for (const auto& note : source.notes) options.say(note);
-  if (options.communicator) refuse_other_data(*options.communicator, source.name, data_digest(source));
+  const std::string digest = data_digest(source);
+  if (options.communicator) refuse_other_data(*options.communicator, source.name, digest);
   std::shared_ptr<torch::nn::Module> trained;
   return train_in_folder(
-      options, [&] { return data_digest(source); },
-      [&](at::Device device) { return make_run_task(options.config, source, device); }, trained);
+      options, digest, [&](at::Device device) { return make_run_task(options.config, source, device); }, trained);
 }
 
 Trainer::Trainer(TrainOptions options, Task task) : options_(std::move(options)), task_(std::move(task)) {
@@ -142,11 +141,10 @@ Outcome Trainer::run() {
   check_before_loading(options_, *structure);
   auto examples = task_.train;
   examples.insert(examples.end(), task_.test.begin(), task_.test.end());
-  if (options_.communicator)
-    refuse_other_data(*options_.communicator, options_.config.data.name, data_digest(examples));
+  const std::string digest = data_digest(examples);
+  if (options_.communicator) refuse_other_data(*options_.communicator, options_.config.data.name, digest);
   return train_in_folder(
-      options_, [&] { return data_digest(examples); },
-      [&](at::Device device) { return make_run_task(options_.config, task_, device); }, module_);
+      options_, digest, [&](at::Device device) { return make_run_task(options_.config, task_, device); }, module_);
 }
 
 torch::nn::Module& Trainer::module() const {
