@@ -12,8 +12,8 @@ namespace covnoise {
 /// regularisation by small batches that a large batch loses (Smith et al. 2021, Geiping et al. 2022, Novack et al.
 /// 2023).
 ///
-/// Its gradient, lambda mean_j H_j g_j, is estimated without weights of its own for each group. With signs sigma_j =
-/// +-1,
+/// Its gradient, lambda mean_j H_j g_j, is estimated without weights of its own for each group. With a random sign
+/// sigma_j = +-1 for each of them,
 ///
 ///   u = (1/sqrt G) sum_j sigma_j g_j,   L_sigma = (1/sqrt G) sum_j sigma_j L_j,
 ///   p = lambda |u| (grad L_sigma(theta + eps u/|u|) - u) / eps
