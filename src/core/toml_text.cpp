@@ -40,7 +40,7 @@ class TomlScan {
     const char c = text_[at_];
     if (c == '#') return skip([](char next) { return next == '\n'; }, false, "");
     for (const std::string_view quotes : {"\"\"\"", "'''", "\"", "'"}) {
-      if (starts(quotes)) return text_in(quotes);
+      if (starts(quotes)) return starts_a_word() ? text_in(quotes) : "a quote inside a word";
     }
     if (is_control(c)) return "a control character";
     if (!is_ascii(c)) return "a character that must be in quotes";
@@ -50,11 +50,19 @@ class TomlScan {
     return nullptr;
   }
 
+  char before() const { return at_ == 0 ? '\n' : text_[at_ - 1]; }
+  /// toml++ takes a quote after a digit or a letter for a part of the word.
+  bool starts_a_word() const { return std::string_view(" \t\r\n=,[]{}.\xBF").find(before()) != std::string_view::npos; }
+
   const char* text_in(std::string_view quotes) {
+    const bool dotted = before() == '.';
     at_ += quotes.size();
+    const std::size_t start = at_;
     const bool one_line = quotes.size() == 1;
     const char* what =
         skip([&](char c) { return (one_line && c == '\n') || starts(quotes); }, quotes[0] == '"', quotes);
+    if (!what && dotted && !std::all_of(text_.begin() + start, text_.begin() + at_, is_ascii))
+      what = "a character other than ASCII after a dot";
     if (what || !starts(quotes)) return what;
     at_ += quotes.size();
     for (int more = 0; !one_line && more < 2 && starts(quotes.substr(0, 1)); ++more) ++at_;  // """" ends with a quote
