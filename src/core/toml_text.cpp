@@ -75,12 +75,9 @@ class TomlScan {
     for (; at_ < text_.size() && !ends(text_[at_]); ++at_) {
       if (is_control(text_[at_])) return "a control character";
       if (!escapes || text_[at_] != '\\') continue;
-      at_ = std::min(at_ + 1, text_.size() - 1);
-      if (quotes.size() == 3 && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) {
-        at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size()) - 1;
-        if (at_ + 1 < text_.size() && !is_ascii(text_[at_ + 1]))
-          return "a character other than ASCII after a backslash";
-      }
+      const std::size_t next = quotes.size() == 3 ? text_.find_first_not_of(" \t\r\n", at_ + 1) : at_ + 1;
+      if (next < text_.size() && !is_ascii(text_[next])) return "a character other than ASCII after a backslash";
+      at_ = next == at_ + 1 ? std::min(next, text_.size() - 1) : std::min(next, text_.size()) - 1;
       if (is_control(text_[at_])) return "a control character";
     }
     return nullptr;
