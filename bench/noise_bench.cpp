@@ -6,6 +6,7 @@
 #include "covnoise/nn/model_zoo.h"
 #include "covnoise/noise/gradient_pass.h"
 #include "covnoise/noise/injection.h"
+#include "covnoise/noise/penalty.h"
 #include "covnoise/train/sgd.h"
 #include "support/numbers.h"
 
@@ -28,6 +29,7 @@ namespace {
 
 struct Regime {
   std::string name, structure, estimator;
+  std::int64_t penalty_every = 0;  // 0: no ghost penalty
 };
 
 const std::vector<Regime> kRegimes = {
@@ -37,10 +39,14 @@ const std::vector<Regime> kRegimes = {
     {"lb-trace", "fisher-trace", "exact"},
     {"lb-full", "full-fisher", "auto"},
     {"lb-kfac", "kfac", "exact"},
+    {"penalty", "none", "auto", 1},
+    {"penalty/2", "none", "auto", 2},
 };
 
+const std::string kAll = "lb,ghost,exact,lb-trace,lb-full,lb-kfac,penalty,penalty/2";
+
 struct Options {
-  std::string models = "mlp,lenet,alexnet,resnet44,vgg16", regimes = "lb,ghost,exact,lb-trace,lb-full,lb-kfac";
+  std::string models = "mlp,lenet,alexnet,resnet44,vgg16", regimes = kAll;
   std::int64_t batch = 1024, micro = 0;  // 0: the model's own
   int rounds = 3;
 };
@@ -66,35 +72,58 @@ class Step {
     NoiseOptions noise;
     noise.structure = regime.structure;
     noise.estimator = regime.estimator;
+    noise.penalty = regime.penalty_every > 0 ? 1e-3 : 0;
+    noise.penalty_every = std::max<std::int64_t>(1, regime.penalty_every);
+    steps_ = noise.penalty_every;
     injection_ = std::make_unique<Injection>(noise, model_info(model).batch_statistics);
+    penalty_ = std::make_unique<GhostPenalty>(noise, *model_, *parameters_);
     sgd_ = std::make_unique<Sgd>(*parameters_, SgdOptions{});
   }
 
+  /// Of one step; the mean of as many as go by from one penalty to the next.
   double seconds() {
     const auto start = std::chrono::steady_clock::now();
+    for (std::int64_t i = 0; i < steps_; ++i) take();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    return taken.count() / static_cast<double>(steps_);
+  }
+
+ private:
+  void take() {
     StepContext step;
     step.step = count_++;
     step.batch = options_.batch;
     step.lr = 1e-4;
     step.momentum = 0.9;
-    pass_->begin({injection_->needs(step), 0, static_cast<std::uint32_t>(step.step)});
+    const auto signs = penalty_->signs(step);
+    pass_over({injection_->needs(step), 0, static_cast<std::uint32_t>(step.step), 0, signs});
+    const auto noise = injection_->draw(pass_->finish(), step);
+    if (signs.size > 0) {
+      penalty_->add(step, pass_->signed_sum(), [&](const GradientPass::GroupSigns& alone) {
+        pass_over({{}, 0, static_cast<std::uint32_t>(step.step), 0, alone});
+        return pass_->signed_sum();
+      });
+    }
+    sgd_->step(step.lr, noise, injection_->placement());
+  }
+
+  void pass_over(const GradientPass::Request& request) {
+    pass_->begin(request);
     for (std::int64_t first = 0; first < options_.batch; first += options_.micro) {
       const std::int64_t n = std::min(options_.micro, options_.batch - first);
       pass_->add(images_.narrow(0, first, n), labels_.narrow(0, first, n));
     }
-    sgd_->step(step.lr, injection_->draw(pass_->finish(), step), injection_->placement());
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
- private:
   Options options_;
   std::shared_ptr<Model> model_;
   at::Tensor images_, labels_;
   std::unique_ptr<FlatParameters> parameters_;
   std::unique_ptr<GradientPass> pass_;
   std::unique_ptr<Injection> injection_;
+  std::unique_ptr<GhostPenalty> penalty_;
   std::unique_ptr<Sgd> sgd_;
-  std::int64_t count_ = 0;
+  std::int64_t count_ = 0, steps_ = 1;
 };
 
 /// Peak resident memory in MiB of a process that takes two steps.
@@ -160,7 +189,7 @@ int main(int argc, char** argv) {
   covnoise::Options options;
   CLI::App app("The cost of noise over the plain large-batch step");
   app.add_option("--models", options.models, "names, separated by commas");
-  app.add_option("--regimes", options.regimes, "of lb,ghost,exact,lb-trace,lb-full,lb-kfac; lb first");
+  app.add_option("--regimes", options.regimes, "of " + covnoise::kAll + "; lb first");
   app.add_option("--batch", options.batch);
   app.add_option("--micro", options.micro);
   app.add_option("--rounds", options.rounds);

@@ -9,6 +9,7 @@
 #include "covnoise/core/internal/file.h"
 #include "covnoise/core/internal/toml_text.h"
 #include "covnoise/noise/injection.h"
+#include "covnoise/noise/penalty.h"
 #include "covnoise/train/regimes.h"
 #include "covnoise/train/schedule.h"
 #include "train/config/config_fields.h"
@@ -61,8 +62,12 @@ void check_noise(const Config& config) {
   require(sgd || !config.train.nesterov, "train.nesterov is for train.optimizer = \"sgd\"");
   require(sgd || !config.noise.scale.match,
           "noise.scale = \"match\" compares temperatures of sgd; with another train.optimizer give a number");
-  check_micro(config, config.train.batch);
-  for (const auto& change : config.train.batch_schedule) check_micro(config, change.batch);
+  const auto check_batch_of_noise = [&](std::int64_t batch) {
+    check_micro(config, batch);
+    check_penalty(config.noise, batch);
+  };
+  check_batch_of_noise(config.train.batch);
+  for (const auto& change : config.train.batch_schedule) check_batch_of_noise(change.batch);
 }
 
 std::string checksum_line(std::string_view text) { return fmt::format("# sha256 {}\n", sha256_hex(text)); }
