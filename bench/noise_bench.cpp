@@ -8,6 +8,7 @@
 #include "covnoise/noise/injection.h"
 #include "covnoise/train/sgd.h"
 #include "support/numbers.h"
+#include "train/loop/weight_noise.h"
 
 #include <fmt/format.h>
 #include <torch/types.h>
@@ -20,6 +21,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,19 +30,21 @@ namespace {
 
 struct Regime {
   std::string name, structure, estimator;
+  Placement placement = Placement::kUpdate;
 };
 
 const std::vector<Regime> kRegimes = {
     {"lb", "none", "auto"},
     {"ghost", "diag-fisher", "ghost"},
     {"exact", "diag-fisher", "exact"},
+    {"weights", "diag-fisher", "ghost", Placement::kWeights},
     {"lb-trace", "fisher-trace", "exact"},
     {"lb-full", "full-fisher", "auto"},
     {"lb-kfac", "kfac", "exact"},
 };
 
 struct Options {
-  std::string models = "mlp,lenet,alexnet,resnet44,vgg16", regimes = "lb,ghost,exact,lb-trace,lb-full,lb-kfac";
+  std::string models = "mlp,lenet,alexnet,resnet44,vgg16", regimes = "lb,ghost,exact,weights,lb-trace,lb-full,lb-kfac";
   std::int64_t batch = 1024, micro = 0;  // 0: the model's own
   int rounds = 3;
 };
@@ -66,8 +70,10 @@ class Step {
     NoiseOptions noise;
     noise.structure = regime.structure;
     noise.estimator = regime.estimator;
+    noise.placement = regime.placement;
     injection_ = std::make_unique<Injection>(noise, model_info(model).batch_statistics);
     sgd_ = std::make_unique<Sgd>(*parameters_, SgdOptions{});
+    if (regime.placement == Placement::kWeights) weight_noise_.emplace(*parameters_, /*radius=*/1e-3);
   }
 
   double seconds() {
@@ -77,16 +83,27 @@ class Step {
     step.batch = options_.batch;
     step.lr = 1e-4;
     step.momentum = 0.9;
+    StepNoise noise = injection_->draw(statistics_of(step), step);
+    if (weight_noise_) {
+      weight_noise_->set_next(noise);
+      noise = {};
+    }
+    sgd_->step(step.lr, noise, injection_->placement());
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+ private:
+  GradientStatistics statistics_of(const StepContext& step) {
+    std::optional<WeightNoise::InNetwork> noisy_weights;
+    if (weight_noise_) noisy_weights.emplace(*weight_noise_);
     pass_->begin({injection_->needs(step), 0, static_cast<std::uint32_t>(step.step)});
     for (std::int64_t first = 0; first < options_.batch; first += options_.micro) {
       const std::int64_t n = std::min(options_.micro, options_.batch - first);
       pass_->add(images_.narrow(0, first, n), labels_.narrow(0, first, n));
     }
-    sgd_->step(step.lr, injection_->draw(pass_->finish(), step), injection_->placement());
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return pass_->finish();
   }
 
- private:
   Options options_;
   std::shared_ptr<Model> model_;
   at::Tensor images_, labels_;
@@ -94,6 +111,7 @@ class Step {
   std::unique_ptr<GradientPass> pass_;
   std::unique_ptr<Injection> injection_;
   std::unique_ptr<Sgd> sgd_;
+  std::optional<WeightNoise> weight_noise_;
   std::int64_t count_ = 0;
 };
 
@@ -160,7 +178,7 @@ int main(int argc, char** argv) {
   covnoise::Options options;
   CLI::App app("The cost of noise over the plain large-batch step");
   app.add_option("--models", options.models, "names, separated by commas");
-  app.add_option("--regimes", options.regimes, "of lb,ghost,exact,lb-trace,lb-full,lb-kfac; lb first");
+  app.add_option("--regimes", options.regimes, "of lb,ghost,exact,weights,lb-trace,lb-full,lb-kfac; lb first");
   app.add_option("--batch", options.batch);
   app.add_option("--micro", options.micro);
   app.add_option("--rounds", options.rounds);

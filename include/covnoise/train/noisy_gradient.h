@@ -32,7 +32,8 @@ class NoisyGradient {
 
   /// The optimizer's momentum and learning rate are read at every step. noise.placement = update, the paper's, is for
   /// torch::optim::SGD without dampening: its noise is sent through the gradient so that the parameters are those of
-  /// noise after the momentum buffer. Other optimizers take noise.placement = gradient.
+  /// noise after the momentum buffer. Other optimizers take noise.placement = gradient, or weights: the gradient at
+  /// weights with noise, which they do not have outside `backward`.
   NoisyGradient(torch::nn::Module& module, GradientPass::Loss loss, const NoiseOptions& noise,
                 const torch::optim::Optimizer& optimizer, const Options& options);
   NoisyGradient(torch::nn::Module& module, GradientPass::Loss loss, const NoiseOptions& noise,
@@ -55,6 +56,7 @@ class NoisyGradient {
   struct Placed;
   StepContext context_of(std::int64_t batch) const;
   void attach_gradients();
+  GradientStatistics pass_over(const GradientPass::Examples& examples, std::int64_t size, const StepContext& context);
 
   FlatParameters parameters_;
   std::vector<at::Tensor> tensors_;
