@@ -19,6 +19,13 @@ Span inside(std::int64_t begin, std::int64_t end, std::int64_t stride, std::int6
   return {std::max(begin, first), std::min(end, last)};
 }
 
+/// Examples of one position each follow each other as columns do: lets the innermost loop pass over them.
+void fold_examples(Walk& walk) {
+  walk.x_column = walk.x_example;
+  walk.dz_example *= walk.examples, walk.x_example *= walk.examples;
+  walk.width = walk.examples, walk.examples = 1;
+}
+
 constexpr std::int64_t kAlignment = 64;  // a cache line, and the widest vector
 
 std::int64_t round_up(std::int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
@@ -60,17 +67,17 @@ Worker<T>::Worker(const Plan& plan, const Kernels<T>& kernels, const T* x, const
   const std::int64_t dz_size = round_up(widths * examples * chunk.rows * c.out_width);
   packed_x_ = thread_buffer<T>(x_size + dz_size + 3 * round_up(size));
   packed_dz_ = packed_x_ + x_size;
-  part_ = packed_dz_ + dz_size;
-  sums_ = part_ + round_up(size);
+  group_ = packed_dz_ + dz_size;
+  sums_ = group_ + round_up(size);
   squares_ = sums_ + round_up(size);
-  std::fill_n(part_, size, T(0));
+  std::fill_n(group_, size, T(0));
 }
 
 template <typename T>
 void Worker<T>::run_part(const Part& part, T* sums, T* squares) {
-  run_slice(part, 0, sums_, squares_);
+  run_slice(part, 0, sums_, squares == nullptr ? nullptr : squares_);
   unpack_part<T, Unpack::kWrite>(plan_, part, sums_, sums);
-  unpack_part<T, Unpack::kAdd>(plan_, part, squares_, squares);
+  if (squares != nullptr) unpack_part<T, Unpack::kAdd>(plan_, part, squares_, squares);
 }
 
 template <typename T>
@@ -78,13 +85,18 @@ void Worker<T>::run_slice(const Part& part, std::int64_t slice, T* sums, T* squa
   const std::int64_t begin = slice * plan_.example_groups() / plan_.slices;
   const std::int64_t end = (slice + 1) * plan_.example_groups() / plan_.slices;
   std::fill_n(sums, part.size(), T(0));
+  const std::int64_t size = plan_.examples_per_group;
+  if (squares == nullptr) return add_sums(part, begin * size, end * size, sums);
   std::fill_n(squares, part.size(), T(0));
-  if (plan_.chunk.groups == 0) {
-    for (std::int64_t group = begin; group < end; ++group) run_group(part, group, sums, squares);
+  if (plan_.chunk.groups == 0) {  // a group is too large to be packed at once
+    for (std::int64_t group = begin; group < end; ++group) {
+      add_sums(part, group * size, (group + 1) * size, group_);
+      kernels_.flush(part.size(), group_, sums, squares);
+    }
     return;
   }
   for (std::int64_t group = begin; group < end; group += plan_.chunk.groups) {
-    const std::int64_t groups = std::min(plan_.chunk.groups, end - group), size = plan_.examples_per_group;
+    const std::int64_t groups = std::min(plan_.chunk.groups, end - group);
     const Window window = pack(part, group * size, groups * size, 0, plan_.convolution.out_height);
     const bool pixels = size * plan_.convolution.positions() == 1;
     for_each_tile(
@@ -95,21 +107,20 @@ void Worker<T>::run_slice(const Part& part, std::int64_t slice, T* sums, T* squa
   }
 }
 
-/// A group of examples that is too large to be packed at once.
+/// Adds the contributions of examples to packed sums, as many examples at once as a chunk holds.
 template <typename T>
-void Worker<T>::run_group(const Part& part, std::int64_t group, T* sums, T* squares) {
+void Worker<T>::add_sums(const Part& part, std::int64_t begin, std::int64_t end, T* sums) {
   const Chunk& chunk = plan_.chunk;
-  const std::int64_t begin = group * plan_.examples_per_group, end = begin + plan_.examples_per_group;
+  const std::int64_t examples = std::max<std::int64_t>(1, chunk.groups) * chunk.examples;
   const std::int64_t out_height = plan_.convolution.out_height;
-  for (std::int64_t example = begin; example < end; example += chunk.examples)
+  for (std::int64_t example = begin; example < end; example += examples)
     for (std::int64_t row = 0; row < out_height; row += chunk.rows) {
       const Window window =
-          pack(part, example, std::min(chunk.examples, end - example), row, std::min(chunk.rows, out_height - row));
+          pack(part, example, std::min(examples, end - example), row, std::min(chunk.rows, out_height - row));
       for_each_tile(part, window, 1, kernels_.sum_rows,
                     [&](const Panel& panel, std::int64_t rows, const Walk& walk, const T* dz, const T* x,
-                        std::int64_t at) { kernels_.sum_tile[panel.kind][rows](walk, dz, x, part_ + at); });
+                        std::int64_t at) { kernels_.sum_tile[panel.kind][rows](walk, dz, x, sums + at); });
     }
-  kernels_.flush(part.size(), part_, sums, squares);
 }
 
 template <typename T>
@@ -196,19 +207,20 @@ void Worker<T>::for_each_tile(const Part& part, const Window& window, std::int64
       const Span y = inside(window.row, window.row + window.rows, c.stride_height, shift_y, c.height);
       const Span x = plan_.wide_rows ? Span{0, c.out_width} : inside(0, c.out_width, c.stride_width, shift_x, c.width);
       if (y.begin >= y.end || x.begin >= x.end) continue;
-      const Walk walk{groups,
-                      window.examples / groups,
-                      y.end - y.begin,
-                      x.end - x.begin,
-                      positions * panel.width,
-                      c.out_width * panel.width,
-                      window.x_rows * columns * block.count,
-                      c.stride_height * columns * block.count,
-                      c.stride_width * block.count};
+      Walk walk{groups,
+                window.examples / groups,
+                y.end - y.begin,
+                x.end - x.begin,
+                positions * panel.width,
+                c.out_width * panel.width,
+                window.x_rows * columns * block.count,
+                c.stride_height * columns * block.count,
+                c.stride_width * block.count};
       const T* dz = packed_dz + ((y.begin - window.row) * c.out_width + x.begin) * panel.width;
       const std::int64_t x_row = y.begin * c.stride_height + shift_y - window.x_row;
       const T* packed_x = packed_x_ + block.first * window.examples * window.x_rows * columns +
                           (x_row * columns + x.begin * c.stride_width + shift_x) * block.count;
+      if (walk.dz_example == panel.width && walk.x_example == block.count) fold_examples(walk);
       const std::int64_t pieces = (run.length + most_rows[panel.kind] - 1) / most_rows[panel.kind];
       for (std::int64_t i = 0; i < pieces; ++i) {
         const std::int64_t first = i * run.length / pieces, rows = (i + 1) * run.length / pieces - first;

@@ -13,11 +13,12 @@ class Worker {
   /// x and dz contiguous. `square_operands`: both are squared while they are packed.
   Worker(const Plan& plan, const Kernels<T>& kernels, const T* x, const T* dz, bool square_operands);
 
-  /// What the examples of `slice` contribute to `part`: its packed sums and squares, written whole.
+  /// What the examples of `slice` contribute to `part`: its packed sums and squares, written whole. No squares if they
+  /// are null.
   void run_slice(const Part& part, std::int64_t slice, T* sums, T* squares);
 
   /// What all examples contribute to `part`, where it belongs in the weight-sized `sums` (written) and `squares`
-  /// (added). Only if the plan has one slice.
+  /// (added; may be null). Only if the plan has one slice.
   void run_part(const Part& part, T* sums, T* squares);
 
  private:
@@ -25,7 +26,7 @@ class Worker {
   struct Window {
     std::int64_t example, examples, row, rows, x_row, x_rows;
   };
-  void run_group(const Part& part, std::int64_t group, T* sums, T* squares);
+  void add_sums(const Part& part, std::int64_t begin, std::int64_t end, T* sums);
   Window pack(const Part& part, std::int64_t example, std::int64_t examples, std::int64_t row, std::int64_t rows);
   template <typename PackExamples>
   void for_each_batch(const Window& window, const PackExamples& pack_examples) const;
@@ -41,7 +42,7 @@ class Worker {
   const T* dz_;
   bool square_operands_;
   T *packed_x_, *packed_dz_;
-  T *part_, *sums_, *squares_;  // packed weights: of the current group, and of run_part
+  T *group_, *sums_, *squares_;  // packed weights: of the current group, and of run_part
 };
 
 enum class Unpack { kWrite, kAdd };
