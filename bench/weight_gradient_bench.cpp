@@ -103,7 +103,7 @@ struct Products {
       return;
     }
     const Convolution linear{x.size(0), x.size(1), dz.size(1), 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1};
-    gradient(linear, x, dz, false, available_instruction_sets().back());
+    gradient(linear, x, dz, available_instruction_sets().back());
   }
   double gflop() const { return 2e-9 * dz.numel() * weight.numel() / layer.outputs; }
 };

@@ -1,5 +1,7 @@
 #include "ops/random_kernel.h"
 
+#include <cmath>
+
 namespace covnoise {
 namespace {
 
@@ -60,5 +62,12 @@ void normals(const RandomStream& stream, std::int64_t begin, std::int64_t end, f
     for (std::int64_t j = i; !whole && j < end; ++j) out[j - begin] = tail[j - i];
   }
 }
+
+template <typename T>
+void scale_normals(std::int64_t count, const T* variance, T scale, const float* normal, T* noise) {
+  for (std::int64_t i = 0; i < count; ++i) noise[i] = std::sqrt(variance[i]) * static_cast<T>(normal[i]) * scale;
+}
+template void scale_normals<float>(std::int64_t, const float*, float, const float*, float*);
+template void scale_normals<double>(std::int64_t, const double*, double, const float*, double*);
 
 }  // namespace covnoise

@@ -85,10 +85,8 @@ at::Tensor conv2d_cpu(const at::Tensor& x, const at::Tensor& dz, at::Tensor& squ
   check_squares(squares, x, c10::multiply_integers(weight_sizes));
   const auto best = weight_gradient::available_instruction_sets().back();
   const at::Tensor input = x.contiguous(), derivative = dz.contiguous();
-  if (!spatial)
-    return gradient_squares(convolution, input, derivative, squares, examples_per_group, best).view(weight_sizes);
-  squares.add_(gradient(convolution, input, derivative, true, best).view(squares.sizes()));
-  return gradient(convolution, input, derivative, false, best).view(weight_sizes);
+  const std::int64_t group = spatial ? weight_gradient::kEachPosition : examples_per_group;
+  return gradient_squares(convolution, input, derivative, squares, group, best).view(weight_sizes);
 }
 
 /// A linear layer is a convolution of images of one pixel.
@@ -98,7 +96,8 @@ at::Tensor linear_cpu(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squ
               " and the output's derivative ", dz.sizes());
   const Convolution convolution{a.size(0), a.size(1), dz.size(1), 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1};
   check_squares(squares, a, a.size(1) * dz.size(1));
-  return gradient_squares(convolution, a.contiguous(), dz.contiguous(), squares, examples_per_group,
+  const std::int64_t group = examples_per_group == 1 ? weight_gradient::kEachPosition : examples_per_group;
+  return gradient_squares(convolution, a.contiguous(), dz.contiguous(), squares, group,
                           weight_gradient::available_instruction_sets().back())
       .squeeze(2);
 }
@@ -140,8 +139,7 @@ at::Tensor weight_gradient::conv2d_gradient(const at::Tensor& x, const at::Tenso
   const Convolution convolution =
       convolution_of(x, dz, weight_sizes, pair_of(stride, "stride", 1), pair_of(padding, "padding", 0),
                      pair_of(dilation, "dilation", 1), groups);
-  return gradient(convolution, x.contiguous(), dz.contiguous(), false, available_instruction_sets().back())
-      .view(weight_sizes);
+  return gradient(convolution, x.contiguous(), dz.contiguous(), available_instruction_sets().back()).view(weight_sizes);
 }
 
 at::Tensor conv2d_weight_gradient_squares(const at::Tensor& x, const at::Tensor& dz, at::Tensor& squares,

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 namespace covnoise::weight_gradient {
 namespace {
@@ -43,14 +44,14 @@ struct Operation {
   const Plan& plan;
   const Kernels<T>& kernels;
   const T *x, *dz;
-  bool square_operands;
-  T *sums, *squares;  ///< squares may be null
+  SquaresOf squares_of;
+  T *sums, *squares;  ///< of nothing: null
 
-  std::int64_t components() const { return squares == nullptr ? 1 : 2; }
+  std::int64_t components() const { return squares_of == SquaresOf::kNothing ? 1 : 2; }
 
   void run_parts() const {
     run_tasks(plan.parts.size(), [this] {
-      return [this, worker = Worker<T>(plan, kernels, x, dz, square_operands)](std::int64_t task) mutable {
+      return [this, worker = Worker<T>(plan, kernels, x, dz, squares_of)](std::int64_t task) mutable {
         worker.run_part(plan.parts[task], sums, squares);
       };
     });
@@ -60,11 +61,11 @@ struct Operation {
   void run_slices(T* slices) const {
     const std::int64_t size = components() * plan.packed_size;
     run_tasks(plan.parts.size() * plan.slices, [&] {
-      return [&, worker = Worker<T>(plan, kernels, x, dz, square_operands)](std::int64_t task) mutable {
+      return [&, worker = Worker<T>(plan, kernels, x, dz, squares_of)](std::int64_t task) mutable {
         const std::int64_t slice = task % plan.slices;
         const Part& part = plan.parts[task / plan.slices];
         T* packed = slices + slice * size + part.offset;
-        worker.run_slice(part, slice, packed, squares == nullptr ? nullptr : packed + plan.packed_size);
+        worker.run_slice(part, slice, packed, components() == 1 ? nullptr : packed + plan.packed_size);
       };
     });
     at::parallel_for(0, size, 4096, [&](std::int64_t begin, std::int64_t end) {
@@ -75,25 +76,27 @@ struct Operation {
     });
     for (const Part& part : plan.parts) {
       unpack_part<T, Unpack::kWrite>(plan, part, slices + part.offset, sums);
-      if (squares != nullptr)
-        unpack_part<T, Unpack::kAdd>(plan, part, slices + plan.packed_size + part.offset, squares);
+      if (components() == 2) unpack_part<T, Unpack::kAdd>(plan, part, slices + plan.packed_size + part.offset, squares);
     }
   }
 };
 
-/// Without squares if `squares` is undefined.
-at::Tensor compute(const Convolution& convolution, const at::Tensor& x, const at::Tensor& dz, const at::Tensor& squares,
-                   std::int64_t examples_per_group, bool square_operands, InstructionSet instruction_set) {
-  const std::int64_t outputs = convolution.groups * convolution.outputs;
-  at::Tensor sums = at::empty({outputs, convolution.channels, convolution.kernel()}, x.options());
+at::Tensor compute(Convolution convolution, const at::Tensor& x, const at::Tensor& dz, SquaresOf squares_of,
+                   const at::Tensor& squares, std::int64_t examples_per_group, InstructionSet instruction_set) {
+  at::Tensor sums =
+      at::empty({convolution.groups * convolution.outputs, convolution.channels, convolution.kernel()}, x.options());
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "covnoise weight gradient", [&] {
     const Kernels<scalar_t>& kernels = kernels_of<scalar_t>(instruction_set);
-    const Plan plan = make_plan(convolution, examples_per_group, kernels.lanes, kernels.half_lanes);
+    const scalar_t *input = x.data_ptr<scalar_t>(), *derivative = dz.data_ptr<scalar_t>();
+    // A weight without kernel offsets has its inputs side by side: with vectors of inputs nothing is to be transposed.
+    const bool transposed = convolution.is_linear() && convolution.channels >= 2 * kernels.lanes;
+    if (transposed) std::swap(convolution.channels, convolution.outputs), std::swap(input, derivative);
+    const Plan plan = make_plan(convolution, examples_per_group, transposed, kernels.lanes, kernels.half_lanes);
     const Operation<scalar_t> operation{plan,
                                         kernels,
-                                        x.data_ptr<scalar_t>(),
-                                        dz.data_ptr<scalar_t>(),
-                                        square_operands,
+                                        input,
+                                        derivative,
+                                        squares_of,
                                         sums.data_ptr<scalar_t>(),
                                         squares.defined() ? squares.data_ptr<scalar_t>() : nullptr};
     if (plan.slices == 1) return operation.run_parts();
@@ -115,15 +118,17 @@ std::vector<InstructionSet> available_instruction_sets() {
   return sets;
 }
 
-at::Tensor gradient(const Convolution& convolution, const at::Tensor& x, const at::Tensor& dz, bool square_operands,
+at::Tensor gradient(const Convolution& convolution, const at::Tensor& x, const at::Tensor& dz,
                     InstructionSet instruction_set) {
-  return compute(convolution, x, dz, {}, 1, square_operands, instruction_set);
+  return compute(convolution, x, dz, SquaresOf::kNothing, {}, 1, instruction_set);
 }
 
 at::Tensor gradient_squares(const Convolution& convolution, const at::Tensor& x, const at::Tensor& dz,
                             const at::Tensor& squares, std::int64_t examples_per_group,
                             InstructionSet instruction_set) {
-  return compute(convolution, x, dz, squares, examples_per_group, false, instruction_set);
+  if (examples_per_group == kEachPosition)
+    return compute(convolution, x, dz, SquaresOf::kPositions, squares, 1, instruction_set);
+  return compute(convolution, x, dz, SquaresOf::kGroups, squares, examples_per_group, instruction_set);
 }
 
 }  // namespace covnoise::weight_gradient

@@ -13,11 +13,14 @@ enum class InstructionSet { kPortable, kAvx2, kAvx512 };
 std::vector<InstructionSet> available_instruction_sets();
 
 /// The kernel behind ops/weight_gradient.h: the sum of gradients [groups * outputs, channels, kernel]. Operands
-/// contiguous, sizes already checked. `square_operands`: of x^2 and dz^2.
-at::Tensor gradient(const Convolution& convolution, const at::Tensor& x, const at::Tensor& dz, bool square_operands,
+/// contiguous, sizes already checked.
+at::Tensor gradient(const Convolution& convolution, const at::Tensor& x, const at::Tensor& dz,
                     InstructionSet instruction_set);
 
-/// The same, and adds the sum over groups of their squared sums to `squares`, of as many elements.
+constexpr std::int64_t kEachPosition = 0;
+
+/// The same, and adds squares to `squares`, of as many elements: the sum over groups of their squared sums, or, with
+/// kEachPosition for `examples_per_group`, the sum of x^2 dz^2.
 at::Tensor gradient_squares(const Convolution& convolution, const at::Tensor& x, const at::Tensor& dz,
                             const at::Tensor& squares, std::int64_t examples_per_group, InstructionSet instruction_set);
 

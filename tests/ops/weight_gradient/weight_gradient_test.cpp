@@ -89,8 +89,7 @@ class WeightGradient : public ::testing::TestWithParam<std::tuple<InstructionSet
     const auto [sums, squares] = kernel(s, x, dz, group, instruction_set);
     const auto [expected_sums, expected_squares] = brute_force(s, x, dz, group);
     expect_close(sums.view(s.weight()), expected_sums);
-    expect_close(weight_gradient::gradient(s.convolution(), x, dz, false, instruction_set).view(s.weight()),
-                 expected_sums);
+    expect_close(weight_gradient::gradient(s.convolution(), x, dz, instruction_set).view(s.weight()), expected_sums);
     expect_close(squares.view(s.weight()), expected_squares);
   }
 };
@@ -136,12 +135,22 @@ TEST_P(WeightGradient, WeightsThatAreCutIntoParts) {
   check({4, 260, 33, 2, 2, 3, 1, 1}, 2);
 }
 
-TEST_P(WeightGradient, SquaredOperands) {
+/// Linear layers of many inputs are computed with their operands swapped.
+TEST_P(WeightGradient, LinearLayers) {
+  for (const std::int64_t inputs : {3, 33, 140, 300})
+    for (const std::int64_t outputs : {1, 10, 150, 260})
+      for (const std::int64_t group : {1, 4, 64}) check({128, inputs, outputs, 1, 1, 1}, group);
+}
+
+TEST_P(WeightGradient, SquaresOfPositions) {
   const auto [instruction_set, dtype] = GetParam();
-  for (const Sizes& s : {Sizes{3, 5, 20, 7, 6, 3, 1, 1}, Sizes{3, 17, 7, 25, 26, 3, 2, 1}, Sizes{3, 1, 7, 9, 6, 5}}) {
+  for (const Sizes& s : {Sizes{3, 5, 20, 7, 6, 3, 1, 1}, Sizes{3, 17, 7, 25, 26, 3, 2, 1}, Sizes{3, 1, 7, 9, 6, 5},
+                         Sizes{300, 140, 50, 1, 1, 1}, Sizes{30, 9, 50, 1, 1, 1}}) {
     const at::Tensor x = s.x(dtype), dz = s.dz(dtype);
-    const auto result = weight_gradient::gradient(s.convolution(), x, dz, true, instruction_set);
-    expect_close(result.view(s.weight()), library_gradient(s, x.to(at::kDouble).square(), dz.to(at::kDouble).square()));
+    const auto [sums, squares] = kernel(s, x, dz, weight_gradient::kEachPosition, instruction_set);
+    expect_close(sums.view(s.weight()), library_gradient(s, x, dz));
+    expect_close(squares.view(s.weight()),
+                 library_gradient(s, x.to(at::kDouble).square(), dz.to(at::kDouble).square()));
   }
 }
 
@@ -154,9 +163,9 @@ TEST_P(WeightGradient, IsTheSameOnAnyNumberOfThreads) {
     at::set_num_threads(2);
     const auto two = kernel(s, x, dz, 2, instruction_set);
     EXPECT_TRUE(at::equal(std::get<0>(one), std::get<0>(two)) && at::equal(std::get<1>(one), std::get<1>(two)));
-    const auto plain = weight_gradient::gradient(s.convolution(), x, dz, false, instruction_set);
+    const auto plain = weight_gradient::gradient(s.convolution(), x, dz, instruction_set);
     at::set_num_threads(1);
-    EXPECT_TRUE(at::equal(plain, weight_gradient::gradient(s.convolution(), x, dz, false, instruction_set)));
+    EXPECT_TRUE(at::equal(plain, weight_gradient::gradient(s.convolution(), x, dz, instruction_set)));
   }
 }
 
