@@ -1,5 +1,6 @@
 // The cost of noise: the step of each regime relative to the plain large-batch step, measured alternately in one run,
 // and the peak memory that each step adds. bench_noise [--models NAME,...] [--batch N] [--micro N] [--rounds N]
+// On a busy machine, `taskset -c 0` measures one thread by its own processor time.
 #include "covnoise/core/memory.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/nn/initialize.h"
@@ -7,6 +8,7 @@
 #include "covnoise/noise/gradient_pass.h"
 #include "covnoise/noise/injection.h"
 #include "covnoise/train/sgd.h"
+#include "support/clock.h"
 #include "support/numbers.h"
 
 #include <fmt/format.h>
@@ -18,7 +20,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -71,7 +72,7 @@ class Step {
   }
 
   double seconds() {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = bench::seconds();
     StepContext step;
     step.step = count_++;
     step.batch = options_.batch;
@@ -83,7 +84,7 @@ class Step {
       pass_->add(images_.narrow(0, first, n), labels_.narrow(0, first, n));
     }
     sgd_->step(step.lr, injection_->draw(pass_->finish(), step), injection_->placement());
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return bench::seconds() - start;
   }
 
  private:

@@ -2,11 +2,13 @@
 // layer; COVNOISE_BENCH_BATCH: as many of both), all available processors. Each iteration runs all six products in
 // turn; counters are the minimum time of each in milliseconds, and
 //   exact, ghost   (forward + input gradient + ours) / (forward + input gradient + library's weight gradient)
-//   plain          our weight gradient without squares / the library's
+//   plain          our weight gradient without squares / the library's; COVNOISE_BENCH_AVX2=1 DNNL_MAX_CPU_ISA=AVX2
+//                  compares the two as on a processor without AVX-512
 //   gflops         of ours with squares per example; products with padding count.
 // On a busy machine, `taskset -c 0` measures one thread by its own processor time.
 #include "covnoise/ops/weight_gradient.h"
 #include "ops/weight_gradient/weight_gradient_cpu.h"
+#include "support/clock.h"
 #include "support/run_benchmarks.h"
 
 #include <ATen/ATen.h>
@@ -15,7 +17,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <ctime>
 
 namespace {
 
@@ -24,6 +25,11 @@ constexpr std::int64_t kImages = 256, kLinearExamples = 1024, kGhostBatch = 128;
 std::int64_t batch_of(std::int64_t otherwise) {
   const char* batch = std::getenv("COVNOISE_BENCH_BATCH");
   return batch == nullptr ? otherwise : std::atoll(batch);
+}
+
+covnoise::weight_gradient::InstructionSet instruction_set() {
+  using namespace covnoise::weight_gradient;
+  return std::getenv("COVNOISE_BENCH_AVX2") ? InstructionSet::kAvx2 : available_instruction_sets().back();
 }
 
 struct Layer {
@@ -98,28 +104,34 @@ struct Products {
   }
   void plain() const {
     using namespace covnoise::weight_gradient;
-    if (layer.size > 0) {
-      conv2d_gradient(x, dz, weight.sizes(), stride, padding, one, layer.groups);
-      return;
-    }
-    const Convolution linear{x.size(0), x.size(1), dz.size(1), 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1};
-    gradient(linear, x, dz, available_instruction_sets().back());
+    const Layer& l = layer;
+    const std::int64_t size = std::max<std::int64_t>(1, l.size), out = l.size > 0 ? dz.size(2) : 1;
+    const Convolution convolution{x.size(0),
+                                  l.channels / l.groups,
+                                  l.outputs / l.groups,
+                                  l.groups,
+                                  size,
+                                  size,
+                                  out,
+                                  out,
+                                  l.kernel,
+                                  l.kernel,
+                                  l.stride,
+                                  l.stride,
+                                  l.padding,
+                                  l.padding,
+                                  1,
+                                  1};
+    gradient(convolution, x, dz, instruction_set());
   }
   double gflop() const { return 2e-9 * dz.numel() * weight.numel() / layer.outputs; }
 };
 
-/// On one processor the CPU time of this process, which other load disturbs less.
-double milliseconds() {
-  timespec time;
-  clock_gettime(covnoise::available_processors() == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
-  return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
-}
-
 template <typename Function>
 void keep_least(double& least, const Function& function) {
-  const double start = milliseconds();
+  const double start = covnoise::bench::seconds();
   function();
-  least = std::min(least, milliseconds() - start);
+  least = std::min(least, 1e3 * (covnoise::bench::seconds() - start));
 }
 
 void run_layer(benchmark::State& state, const Layer& layer) {

@@ -74,10 +74,14 @@ struct Operation {
         for (std::int64_t i = begin; i < end; ++i) slices[i] += other[i];
       }
     });
-    for (const Part& part : plan.parts) {
-      unpack_part<T, Unpack::kWrite>(plan, part, slices + part.offset, sums);
-      if (components() == 2) unpack_part<T, Unpack::kAdd>(plan, part, slices + plan.packed_size + part.offset, squares);
-    }
+    run_tasks(plan.parts.size(), [&] {
+      return [&](std::int64_t task) {
+        const Part& part = plan.parts[task];
+        unpack_part<T, Unpack::kWrite>(plan, part, slices + part.offset, sums);
+        if (components() == 2)
+          unpack_part<T, Unpack::kAdd>(plan, part, slices + plan.packed_size + part.offset, squares);
+      };
+    });
   }
 };
 

@@ -115,7 +115,9 @@ Plan make_plan(const Convolution& c, std::int64_t examples_per_group, bool trans
         plan.packed_size += plan.parts.back().size();
       }
   const std::int64_t parts = plan.parts.size();
-  const std::int64_t affordable = std::min(divide_up(kTasks, parts), kPartialWeights / plan.packed_size);
+  const std::int64_t partial_weights =
+      parts < kFewTasks ? kPartialWeights : kPartialWeights / 2;  // parts are tasks too
+  const std::int64_t affordable = std::min(divide_up(kTasks, parts), partial_weights / plan.packed_size);
   while (2 * plan.slices <= std::min(affordable, plan.example_groups())) plan.slices *= 2;
   return plan;
 }
