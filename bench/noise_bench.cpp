@@ -1,5 +1,6 @@
 // The cost of noise: the step of each regime relative to the plain large-batch step, measured alternately in one run,
 // and the peak memory that each step adds. bench_noise [--models NAME,...] [--batch N] [--micro N] [--rounds N]
+// On a busy machine, `taskset -c 0` measures one thread by its own processor time.
 #include "covnoise/core/memory.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/nn/initialize.h"
@@ -8,6 +9,7 @@
 #include "covnoise/noise/injection.h"
 #include "covnoise/noise/penalty.h"
 #include "covnoise/train/sgd.h"
+#include "support/clock.h"
 #include "support/numbers.h"
 #include "train/loop/weight_noise.h"
 
@@ -20,7 +22,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -88,10 +89,9 @@ class Step {
 
   /// Of one step; the mean of as many as go by from one penalty to the next.
   double seconds() {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = bench::seconds();
     for (std::int64_t i = 0; i < steps_; ++i) take();
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    return taken.count() / static_cast<double>(steps_);
+    return (bench::seconds() - start) / static_cast<double>(steps_);
   }
 
  private:
