@@ -150,7 +150,9 @@ std::string remark(const SweepOutcome& outcome) {
 
 std::string sweep_plan(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
                        const EarlierTable& earlier) {
-  return plan_text(specs_of(points, read_earlier(earlier, points)), out);
+  std::vector<Trained> runs;
+  for (const auto& spec : specs_of(points, read_earlier(earlier, points))) runs.push_back(look_up(spec, out));
+  return plan_text(runs);
 }
 
 SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options,
