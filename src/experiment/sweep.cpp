@@ -198,7 +198,7 @@ std::vector<std::filesystem::path> save_sweep(const std::vector<SweepOutcome>& o
     for (const double number : {static_cast<double>(outcome.ended), static_cast<double>(outcome.diverged),
                                 outcome.accuracy, outcome.deviation, outcome.test_accuracy})
       cells.push_back(fmt::to_string(number));
-    table.add_row(cells);
+    if (outcome.ended > 0) table.add_row(cells);  // otherwise there is nothing to keep
     json["points"].push_back({{"values", values},
                               {"runs", outcome.ended},
                               {"diverged", outcome.diverged},

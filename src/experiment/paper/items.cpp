@@ -160,10 +160,10 @@ std::vector<Item> make_items() {
       {"batch-change", "lb", true}, {"batch-change", "sb", true},     {"lb-multiplicative", "lb", true},
       {"lb-kfac", "lb", true},      {"lb-multiplicative", "sb"},      {"lb-kfac", "sb"},
       {"batch-change", "lb-diag"},  {"lb-multiplicative", "lb-diag"}, {"lb-kfac", "lb-diag"}};
-  list.push_back(
-      trained(described("variants", "Variants: noise and batch change on the ground of the large batch",
-                        "Diagonal Fisher noise brings the large batch close to the small one.", make_variants),
-              {"lb", "lb-diag", "lb-trace", "lb-diag-match", "lb-kfac", "lb-full"}, kTable2, kQuickTwo));
+  list.push_back(trained(
+      described("variants", "Variants: noise and batch change on the ground of the large batch",
+                "Diagonal Fisher noise brings the large batch close to the small one.", make_variants),
+      {"lb", "lb-diag", "lb-trace", "lb-diag-match", "lb-kfac", "lb-full", "batch-change"}, kTable2, kQuickTwo));
   list.back().with_variants = true;
   list.push_back(
       trained(described("headline", "Headline: small batch and best large batch",

@@ -66,9 +66,7 @@ Variant read_variant(const std::string& name, const toml::node& node, const std:
 
 }  // namespace
 
-std::vector<Variant> read_variants(const std::string& row, const std::filesystem::path& folder) {
-  const auto path = folder / "variants" / (row + ".toml");
-  if (!std::filesystem::exists(path)) return {};
+std::vector<Variant> read_variant_file(const std::filesystem::path& path) {
   const auto document = parse_variants(path);
   std::vector<std::pair<toml::source_position, Variant>> found;  // toml++ sorts keys by their names
   for (const auto& [name, node] : document) {
@@ -78,6 +76,11 @@ std::vector<Variant> read_variants(const std::string& row, const std::filesystem
   std::vector<Variant> variants;
   for (auto& [position, variant] : found) variants.push_back(std::move(variant));
   return variants;
+}
+
+std::vector<Variant> read_variants(const std::string& row, const std::filesystem::path& folder) {
+  const auto path = folder / "variants" / (row + ".toml");
+  return std::filesystem::exists(path) ? read_variant_file(path) : std::vector<Variant>();
 }
 
 }  // namespace covnoise::paper
