@@ -290,6 +290,7 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
   record.update(evaluation(epoch, judged));
   record["lr"] = schedule_.lr(progress_.step - 1);
   record["batch"] = schedule_.batch(epoch);
+  record["weight_norm"] = parameters_.values().norm().item<double>();
   record["images_per_s"] = speed;
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
   if (files.metrics) {
