@@ -1,5 +1,6 @@
 // The cost of noise: the step of each regime relative to the plain large-batch step, measured alternately in one run,
-// and the peak memory that each step adds. bench_noise [--models NAME,...] [--batch N] [--micro N] [--rounds N] [--cpu]
+// and the peak memory that each step adds. bench_noise [--models NAME,...] [--batch N] [--micro N] [--rounds N]
+// On a busy machine, `taskset -c 0` measures one thread by its own processor time.
 #include "covnoise/core/memory.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/nn/initialize.h"
@@ -8,7 +9,9 @@
 #include "covnoise/noise/injection.h"
 #include "covnoise/noise/penalty.h"
 #include "covnoise/train/sgd.h"
+#include "support/clock.h"
 #include "support/numbers.h"
+#include "train/loop/weight_noise.h"
 
 #include <fmt/format.h>
 #include <torch/types.h>
@@ -19,9 +22,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <ctime>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,7 @@ namespace {
 
 struct Regime {
   std::string name, structure, estimator;
+  Placement placement = Placement::kUpdate;
   std::int64_t penalty_every = 0;  // 0: no ghost penalty
 };
 
@@ -37,20 +40,20 @@ const std::vector<Regime> kRegimes = {
     {"lb", "none", "auto"},
     {"ghost", "diag-fisher", "ghost"},
     {"exact", "diag-fisher", "exact"},
+    {"weights", "diag-fisher", "ghost", Placement::kWeights},
     {"lb-trace", "fisher-trace", "exact"},
     {"lb-full", "full-fisher", "auto"},
     {"lb-kfac", "kfac", "exact"},
-    {"penalty", "none", "auto", 1},
-    {"penalty/2", "none", "auto", 2},
+    {"penalty", "none", "auto", Placement::kUpdate, 1},
+    {"penalty/2", "none", "auto", Placement::kUpdate, 2},
 };
 
-const std::string kAll = "lb,ghost,exact,lb-trace,lb-full,lb-kfac,penalty,penalty/2";
+const std::string kAll = "lb,ghost,exact,weights,lb-trace,lb-full,lb-kfac,penalty,penalty/2";
 
 struct Options {
   std::string models = "mlp,lenet,alexnet,resnet44,vgg16", regimes = kAll;
   std::int64_t batch = 1024, micro = 0;  // 0: the model's own
   int rounds = 3;
-  bool cpu = false;  // processor time of all threads
 };
 
 /// One network with everything a step needs.
@@ -77,24 +80,21 @@ class Step {
     noise.penalty = regime.penalty_every > 0 ? 1e-3 : 0;
     noise.penalty_every = std::max<std::int64_t>(1, regime.penalty_every);
     steps_ = noise.penalty_every;
+    noise.placement = regime.placement;
     injection_ = std::make_unique<Injection>(noise, model_info(model).batch_statistics);
     penalty_ = std::make_unique<GhostPenalty>(noise, *model_, *parameters_);
     sgd_ = std::make_unique<Sgd>(*parameters_, SgdOptions{});
+    if (regime.placement == Placement::kWeights) weight_noise_.emplace(*parameters_, /*radius=*/1e-3);
   }
 
   /// Of one step; the mean of as many as go by from one penalty to the next.
   double seconds() {
-    const double start = now();
+    const double start = bench::seconds();
     for (std::int64_t i = 0; i < steps_; ++i) take();
-    return (now() - start) / static_cast<double>(steps_);
+    return (bench::seconds() - start) / static_cast<double>(steps_);
   }
 
  private:
-  double now() const {
-    if (options_.cpu) return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  }
-
   void take() {
     StepContext step;
     step.step = count_++;
@@ -102,15 +102,26 @@ class Step {
     step.lr = 1e-4;
     step.momentum = 0.9;
     const auto signs = penalty_->signs(step);
-    pass_over({injection_->needs(step), 0, static_cast<std::uint32_t>(step.step), 0, signs});
-    const auto noise = injection_->draw(pass_->finish(), step);
+    const auto statistics = statistics_of(step, signs);
+    StepNoise noise = injection_->draw(statistics, step);
     if (signs.size > 0) {
       penalty_->add(step, pass_->signed_sum(), [&](const GradientPass::GroupSigns& alone) {
         pass_over({{}, 0, static_cast<std::uint32_t>(step.step), 0, alone});
         return pass_->signed_sum();
       });
     }
+    if (weight_noise_) {
+      weight_noise_->set_next(noise);
+      noise = {};
+    }
     sgd_->step(step.lr, noise, injection_->placement());
+  }
+
+  GradientStatistics statistics_of(const StepContext& step, const GradientPass::GroupSigns& signs) {
+    std::optional<WeightNoise::InNetwork> noisy_weights;
+    if (weight_noise_) noisy_weights.emplace(*weight_noise_);
+    pass_over({injection_->needs(step), 0, static_cast<std::uint32_t>(step.step), 0, signs});
+    return pass_->finish();
   }
 
   void pass_over(const GradientPass::Request& request) {
@@ -129,6 +140,7 @@ class Step {
   std::unique_ptr<Injection> injection_;
   std::unique_ptr<GhostPenalty> penalty_;
   std::unique_ptr<Sgd> sgd_;
+  std::optional<WeightNoise> weight_noise_;
   std::int64_t count_ = 0, steps_ = 1;
 };
 
@@ -199,7 +211,6 @@ int main(int argc, char** argv) {
   app.add_option("--batch", options.batch);
   app.add_option("--micro", options.micro);
   app.add_option("--rounds", options.rounds);
-  app.add_flag("--cpu", options.cpu, "processor time of all threads instead of wall time, for a busy machine");
   CLI11_PARSE(app, argc, argv);
   covnoise::run(options);
 }

@@ -254,6 +254,9 @@ TEST_F(PenaltyTest, RefusesWhatItCannotDo) {
   EXPECT_THAT(refusal(options), ThrowsMessage<Error>(HasSubstr("noise.penalty = -1 must be at least 0")));
   options.penalty = NAN;
   EXPECT_THAT(refusal(options), ThrowsMessage<Error>(HasSubstr("must be at least 0")));
+  options = penalty_options(0.01);
+  options.placement = Placement::kWeights;
+  EXPECT_THAT(refusal(options), ThrowsMessage<Error>(HasSubstr("another noise.placement than \"weights\"")));
   options.penalty = 0;
   check_penalty(options, 18);  // there are no groups
 }

@@ -33,7 +33,8 @@ class NoisyGradient {
 
   /// The optimizer's momentum and learning rate are read at every step. noise.placement = update, the paper's, is for
   /// torch::optim::SGD without dampening: its noise is sent through the gradient so that the parameters are those of
-  /// noise after the momentum buffer. Other optimizers take noise.placement = gradient.
+  /// noise after the momentum buffer. Other optimizers take noise.placement = gradient, or weights: the gradient at
+  /// weights with noise, which they do not have outside `backward`.
   NoisyGradient(torch::nn::Module& module, GradientPass::Loss loss, const NoiseOptions& noise,
                 const torch::optim::Optimizer& optimizer, const Options& options);
   NoisyGradient(torch::nn::Module& module, GradientPass::Loss loss, const NoiseOptions& noise,
@@ -57,6 +58,7 @@ class NoisyGradient {
   StepContext context_of(std::int64_t batch) const;
   void attach_gradients();
   void pass_over(const GradientPass::Examples& examples, const GradientPass::Request& request, std::int64_t size);
+  void place(const StepNoise& noise);
 
   FlatParameters parameters_;
   std::vector<at::Tensor> tensors_;

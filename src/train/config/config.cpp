@@ -115,7 +115,25 @@ class StepScheduleKeys {
   TrainConfig before_;
 };
 
-Config merged(const Recipe* recipe, const std::vector<std::string>& overrides) {
+/// Where a configuration comes from, as the start of an error; nothing where it has no file.
+std::string origin(const std::string& name, const std::vector<std::string>& overrides) {
+  if (name.empty()) return "";
+  return overrides.empty() ? name + ": " : name + " with the settings given: ";
+}
+
+/// Calls `function`; its errors get `prefix`.
+template <typename Function>
+void with_prefix(const std::string& prefix, const Function& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    throw Error(prefix + error.what(), error.exit_code());
+  }
+}
+
+/// `name` is the recipe's file.
+Config merged(const Recipe* recipe, const std::string& name, const std::vector<std::string>& overrides) {
+  const std::string where = origin(name, overrides);
   Config config;
   if (recipe) config.regime = recipe->regime().value_or(config.regime);
   for (const auto& setting : overrides) {
@@ -123,7 +141,7 @@ Config merged(const Recipe* recipe, const std::vector<std::string>& overrides) {
   }
   const std::string regime = config.regime;
 
-  Recipe(regime_fragment(regime), "regime " + regime).apply(config);
+  with_prefix(where, [&] { Recipe(regime_fragment(regime), "regime " + regime).apply(config); });
   StepScheduleKeys steps(config.train);
   if (recipe) {
     recipe->apply(config);
@@ -132,7 +150,7 @@ Config merged(const Recipe* recipe, const std::vector<std::string>& overrides) {
   }
   for (const auto& setting : overrides) apply_override(config, setting);
   steps.finish();
-  check_config(config);
+  with_prefix(where, [&] { check_config(config); });
   return config;
 }
 
@@ -157,12 +175,12 @@ void check_config(const Config& config) {
 
 Config load_config(const std::optional<std::filesystem::path>& recipe, const std::vector<std::string>& overrides) {
   return recipe ? load_recipe(read_file(*recipe, kLargestToml), recipe->string(), overrides)
-                : merged(nullptr, overrides);
+                : merged(nullptr, "", overrides);
 }
 
 Config load_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides) {
   const Recipe recipe(text, name);
-  return merged(&recipe, overrides);
+  return merged(&recipe, name, overrides);
 }
 
 Config parse_config(std::string_view toml, const std::string& name) {
@@ -171,11 +189,7 @@ Config parse_config(std::string_view toml, const std::string& name) {
   Config config;
   recipe.apply(config);
   if (config.noise.group == 0) config.noise.group = config.noise.small_batch;  // written before the key existed
-  try {
-    check_config(config);
-  } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}", name, error.what()), error.exit_code());
-  }
+  with_prefix(origin(name, {}), [&] { check_config(config); });
   return config;
 }
 
@@ -184,7 +198,7 @@ Config read_config(const std::filesystem::path& path, const std::vector<std::str
   check_last_line(text, path.string());
   Config config = parse_config(text, path.string());
   for (const auto& setting : overrides) apply_override(config, setting);
-  check_config(config);
+  with_prefix(origin(path.string(), overrides), [&] { check_config(config); });
   return config;
 }
 

@@ -92,7 +92,10 @@ std::vector<Field> make_fields() {
       COVNOISE_FIELD(noise.match_lr, at_least(0),
                      "learning rate of the small batch, for match; 0: the model's default"),
       COVNOISE_FIELD(noise.match_momentum, from_to_below(0, 1), "momentum of the small batch, for match"),
-      COVNOISE_FIELD(noise.placement, one_of({"update", "gradient"}), "after the momentum buffer, or through it"),
+      COVNOISE_FIELD(noise.placement, one_of({"update", "gradient", "weights"}),
+                     "after the momentum buffer, through it, or in the weights at which the gradient is taken"),
+      COVNOISE_FIELD(noise.radius, at_least(0),
+                     "norm of noise in the weights, over all parameters; 0: noise.scale decides"),
       COVNOISE_FIELD(noise.stop_after, between(0, 1), "fraction of the training with noise"),
       COVNOISE_FIELD(noise.refresh, at_least(1), "steps between measurements of the statistics"),
       COVNOISE_FIELD(noise.sigma, at_least(0), "strength of multiplicative and isotropic noise"),
@@ -195,7 +198,10 @@ auto visit_value(const Field& field, const Config& config, Visitor visitor) {
 
 const char* labels_name(Labels labels) { return labels == Labels::kModel ? "model" : "data"; }
 
-const char* placement_name(Placement placement) { return placement == Placement::kGradient ? "gradient" : "update"; }
+const char* placement_name(Placement placement) {
+  if (placement == Placement::kWeights) return "weights";
+  return placement == Placement::kGradient ? "gradient" : "update";
+}
 
 std::string Field::section() const {
   const auto dot = key.find('.');

@@ -2,6 +2,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
+#include "train/config/config_fields.h"
 #include "train/files/snapshot.h"
 
 #include <fmt/format.h>
@@ -36,7 +37,12 @@ std::string noise_text(const NoiseOptions& noise, const NoiseStructure& structur
     text += fmt::format(" (micro, micro-batches of {})", micro_batch);
   else if (noise.estimator != "ghost" && noise.estimator != "auto")
     text += fmt::format(" ({})", noise.estimator);
-  text += noise.placement == Placement::kGradient ? " in the gradient" : " in the update";
+  text += fmt::format(" in the {}", placement_name(noise.placement));
+  if (noise.radius > 0) {
+    text += fmt::format(", radius {:g}", noise.radius);
+    if (structure.scaled_by_batch()) text += fmt::format(" for batches above {}", noise.small_batch);
+    return text + fmt::format(", for {:g} % of the training", 100 * noise.stop_after);
+  }
   if (!structure.scaled_by_batch()) return text + fmt::format(", sigma {:g}", noise.sigma);
   text += noise.scale.match ? ", scale matched to" : fmt::format(", scale {:g} for", noise.scale.factor);
   return text + fmt::format(" batch {}, for {:g} % of the training", noise.small_batch, 100 * noise.stop_after);
@@ -94,6 +100,9 @@ void TrainingRun::restore_optimizer(const LoadedCheckpoint& latest) {
   };
   for (const auto& [kind, buffer] : step_.optimizer().buffers()) {
     for (const auto& entry : parameters_.entries()) restore(kind + "." + entry.name, parameters_.view(buffer, entry));
+  }
+  if (step_.has_weight_noise(latest.step)) {
+    for (const auto& [name, slot] : step_.weight_noise()->state_to_restore()) restore(name, slot);
   }
   if (!average_) return;
   const auto trained = parameters_.zeros();
@@ -222,7 +231,9 @@ void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
   if (const auto scale = progress_.noise_scale(); scale && result.fisher_trace) record["noise_scale"] = *scale;
   if (config_.train.optimizer == "sgd") {  // of which temperatures are defined
     record["temperature"] = rate / static_cast<double>(context.batch);
-    record["noise_temperature"] = result.clip_factor * step_.injection().noise_temperature(context, result.noise_scale);
+    if (!step_.weight_noise())  // noise in the weights does not diffuse
+      record["noise_temperature"] =
+          result.clip_factor * step_.injection().noise_temperature(context, result.noise_scale);
   }
   record["images_per_s"] = images_per_second();
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
@@ -279,6 +290,7 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
   record.update(evaluation(epoch, judged));
   record["lr"] = schedule_.lr(progress_.step - 1);
   record["batch"] = schedule_.batch(epoch);
+  record["weight_norm"] = parameters_.values().norm().item<double>();
   record["images_per_s"] = speed;
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
   if (files.metrics) {
@@ -333,6 +345,9 @@ void TrainingRun::save(const RunFiles& files, bool scheduled) {
   }
   if (!step_.all_reduce() || !step_.injection().drawn_by_shards()) {
     for (auto& item : step_.injection().state()) checkpoint.optimizer.push_back(std::move(item));
+  }
+  if (const auto* noise = step_.weight_noise()) {
+    for (auto& item : noise->state()) checkpoint.optimizer.push_back(std::move(item));
   }
   checkpoint.optimizer.insert(checkpoint.optimizer.end(), of_ranks.begin(), of_ranks.end());
   files.store->save(checkpoint, progress_.step, scheduled, progress_.best_step);

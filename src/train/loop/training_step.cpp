@@ -71,7 +71,13 @@ TrainingStep::TrainingStep(const Config& config, torch::nn::Module& module, Grad
       optimizer_(make_optimizer(config.train, parameters)),
       all_reduce_(communicator ? std::make_unique<GradientAllReduce>(*communicator, config, module, parameters,
                                                                      injection_, buckets)
-                               : nullptr) {}
+                               : nullptr) {
+  if (injection_.placement() == Placement::kWeights) weight_noise_.emplace(parameters, config.noise.radius);
+}
+
+bool TrainingStep::has_weight_noise(std::int64_t steps) const {
+  return weight_noise_ && steps > 0 && injection_.scale(context(steps - 1)) != 0;
+}
 
 StepContext TrainingStep::context(std::int64_t step) const {
   StepContext context;
@@ -112,6 +118,11 @@ void TrainingStep::launch(std::int64_t step, const ExampleSource& source, const 
     });
     if (details) launched.penalty = at::stack({added.value, added.norm.to(at::kDouble)});
   }
+  if (weight_noise_) {  // this step's was in the weights, and what was drawn is for the next
+    noise_norm = details ? weight_noise_->norm() : at::Tensor();
+    weight_noise_->set_next(noise);
+    noise = {};
+  }
   const auto scale = injection_.clipped_scale(noise, parameters_.gradient(), launched.context);
   if (scale.defined()) noise = {noise.tensor() * scale, {}, 1, {}};
   if (noise.defined() && details) noise_norm = noise.tensor().norm();
@@ -127,7 +138,10 @@ void TrainingStep::launch(std::int64_t step, const ExampleSource& source, const 
 const GradientPass::Result& TrainingStep::run_pass(const ExampleSource& source, const at::Tensor& indices,
                                                    const at::Tensor& next, const StepContext& at, const Shard& shard,
                                                    const GradientPass::GroupSigns& signs) {
+  if (weight_noise_ && injection_.scale(at) == 0) weight_noise_->clear();
   if (shard.count == 0) return all_reduce_->nothing();
+  std::optional<WeightNoise::InNetwork> noisy_weights;
+  if (weight_noise_) noisy_weights.emplace(*weight_noise_);
   const std::int64_t epoch = schedule_.epoch_of(at.step);
   const std::int64_t micro_batch = config_.train.micro_batch > 0 ? config_.train.micro_batch : shard.count;
   GradientPass::Batch batch;

@@ -10,6 +10,7 @@
 #include "covnoise/train/optimizer.h"
 #include "covnoise/train/schedule.h"
 #include "train/loop/example_source.h"
+#include "train/loop/weight_noise.h"
 #include "train/ranks/gradient_all_reduce.h"
 
 namespace covnoise {
@@ -17,10 +18,11 @@ namespace covnoise {
 /// The results of one step.
 struct StepResult {
   StepContext context;
-  double loss = 0;  ///< mean over the batch, before the step
+  double loss = 0;  ///< mean over the batch, before the step; with noise in the weights at theta + n
   std::int64_t correct = 0;
   double grad_norm = 0;
-  double noise_norm = 0;                   ///< before clipping; only in a step with details, as the next three
+  double noise_norm = 0;                   ///< before clipping; only in a step with details, as the next three.
+                                           ///< With noise in the weights: of the noise that the gradient was taken with
   double clip_factor = 1;                  ///< of gradient and noise; 1 where nothing was clipped
   double weight_norm = 0;                  ///< of all parameters, after the step
   double noise_scale = 0;                  ///< s
@@ -58,7 +60,10 @@ class TrainingStep {
 
   Optimizer& optimizer() { return *optimizer_; }
   Injection& injection() { return injection_; }
-  GradientAllReduce* all_reduce() { return all_reduce_.get(); }  ///< null in a single process
+  GradientAllReduce* all_reduce() { return all_reduce_.get(); }                      ///< null in a single process
+  WeightNoise* weight_noise() { return weight_noise_ ? &*weight_noise_ : nullptr; }  ///< null in other placements
+  /// Whether weight_noise() has noise for the next step after so many steps.
+  bool has_weight_noise(std::int64_t steps) const;
 
  private:
   struct Launched {
@@ -82,6 +87,7 @@ class TrainingStep {
   GhostPenalty penalty_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<GradientAllReduce> all_reduce_;
+  std::optional<WeightNoise> weight_noise_;
   std::vector<Launched> launched_;
   std::function<void()> before_micro_batch_ = [] {};
 };

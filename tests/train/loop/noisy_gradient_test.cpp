@@ -1,6 +1,7 @@
 #include "covnoise/train/noisy_gradient.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/ops/random.h"
 #include "covnoise/train/sgd.h"
 #include "support/small_networks.h"
 
@@ -136,6 +137,34 @@ TEST(NoisyGradient, AddsThePenalty) {
   const auto plain = testing::flattened(
       torch::autograd::grad({point_losses(*network, points()).values.mean()}, network->parameters()));
   EXPECT_LT(difference_of(testing::flattened(actual), expected), 1e-5 * difference_of(plain, expected));
+}
+
+/// With any optimizer: the gradient at weights with the noise of the step before, which is gone afterwards.
+TEST(NoisyGradient, InTheWeightsTakesTheGradientThere) {
+  const auto ours = plain_network(), theirs = plain_network();
+  torch::optim::Adam our_adam(ours->parameters(), 0.01), their_adam(theirs->parameters(), 0.01);
+  auto noise = noise_options("isotropic");
+  noise.placement = Placement::kWeights;
+  noise.radius = 0.5;
+  NoisyGradient gradient(*ours, loss_on<Points>(*ours, point_losses), noise, our_adam);
+  FlatParameters parameters(*theirs);
+  for (std::uint32_t step = 0; step < 4; ++step) {
+    gradient.backward(points());
+    our_adam.step();
+    const auto theta = parameters.values().clone();
+    if (step > 0) {
+      auto added = parameters.zeros();
+      fill_normal(added, {0, Purpose::kNoise, step - 1});
+      parameters.clear_gaps(added);
+      parameters.values().add_(added * (0.5 / added.norm()));
+    }
+    std::vector<at::Tensor> tensors = theirs->parameters();
+    const auto found = torch::autograd::grad({point_losses(*theirs, points()).values.mean()}, tensors);
+    for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].mutable_grad() = found[i];
+    parameters.values().copy_(theta);
+    their_adam.step();
+    EXPECT_LT(difference_of(weights(*ours), weights(*theirs)), 1e-12) << step;
+  }
 }
 
 TEST(NoisyGradient, StopsAfterItsShareOfTheSteps) {
