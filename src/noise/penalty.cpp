@@ -55,8 +55,9 @@ void check_penalty(const NoiseOptions& options, std::int64_t batch) {
   require(std::isfinite(options.penalty) && options.penalty >= 0,
           fmt::format("noise.penalty = {:g} must be at least 0", options.penalty));
   if (options.penalty == 0) return;
-  require(options.placement != Placement::kWeights,
-          "noise.penalty compares gradients at the weights themselves: choose another noise.placement than \"weights\"");
+  require(
+      options.placement != Placement::kWeights,
+      "noise.penalty compares gradients at the weights themselves: choose another noise.placement than \"weights\"");
   require(options.penalty_every >= 1,
           fmt::format("noise.penalty_every = {} must be at least 1", options.penalty_every));
   require(std::isfinite(options.penalty_step) && options.penalty_step > 0,

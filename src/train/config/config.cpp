@@ -55,6 +55,18 @@ void check_micro(const Config& config, std::int64_t batch) {
               batch, micro_batch));
 }
 
+/// Steps below this one move most weights by less than their rounding to 7 or 10 bits (docs/noise.md has the errors).
+constexpr double kLeastRoundedStep = 0.1;
+
+void check_rounded_penalty(const Config& config) {
+  const auto& precision = config.train.precision;
+  const bool rounded = precision == "bf16" || precision == "tf32";
+  require(config.noise.penalty == 0 || !rounded || config.noise.penalty_step >= kLeastRoundedStep,
+          fmt::format("noise.penalty_step = {:g} is lost in the rounding of {}: use at least {:g}, or "
+                      "train.precision = \"fp32\"",
+                      config.noise.penalty_step, precision, kLeastRoundedStep));
+}
+
 /// Fails where an Injection with these options cannot be made.
 void check_noise(const Config& config) {
   Injection{config.noise};
@@ -62,6 +74,7 @@ void check_noise(const Config& config) {
   require(sgd || !config.train.nesterov, "train.nesterov is for train.optimizer = \"sgd\"");
   require(sgd || !config.noise.scale.match,
           "noise.scale = \"match\" compares temperatures of sgd; with another train.optimizer give a number");
+  check_rounded_penalty(config);
   const auto check_batch_of_noise = [&](std::int64_t batch) {
     check_micro(config, batch);
     check_penalty(config.noise, batch);

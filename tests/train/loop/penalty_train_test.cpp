@@ -54,18 +54,18 @@ TEST(PenaltyTraining, DoesNotDependOnTheMicroBatches) {
 }
 
 /// On a GPU the passes of either kind run eagerly, are captured and are replayed; the CPU in double says what they
-/// give.
+/// give. A ReLU that rounding turns on or off moves more than rounding itself; other signs would move everything.
 TEST(PenaltyTraining, GivesTheSameOnEveryDevice) {
   for (const std::string model : {"mlp", "resnet8"}) {
-    const Settings settings = {"noise.penalty=0.1", "noise.penalty_every=2", "train.ghost_batch=8", "noise.group=8",
-                               "train.clip_norm=1"};
+    const Settings settings = {"noise.penalty=0.1",   "noise.penalty_every=2", "noise.penalty_step=0.1",
+                               "train.ghost_batch=8", "noise.group=8",         "train.clip_norm=1"};
     auto here = settings, reference = settings;
     here.insert(here.end(), {"train.precision=fp32", "run.deterministic=true", "run.device=" + testing::device_name()});
     reference.push_back("train.precision=fp64");
     const auto expected = weights_after(6, model, reference), actual = weights_after(6, model, here);
     reference.push_back("noise.penalty=0");
     const auto without = weights_after(6, model, reference);
-    EXPECT_LT((actual - expected).norm().item<double>(), 0.05 * (expected - without).norm().item<double>()) << model;
+    EXPECT_LT((actual - expected).norm().item<double>(), 0.2 * (expected - without).norm().item<double>()) << model;
   }
 }
 
@@ -145,6 +145,11 @@ TEST(PenaltyTraining, IsRefusedWhereItHasNoWholeGroups) {
   EXPECT_THAT(refusal({"noise.small_batch=512"}), HasSubstr("a batch of 256 examples is not a multiple of 512"));
   EXPECT_THAT(refusal({"train.ghost_batch=64", "train.batch_schedule=[[2, 320, 0.1]]"}),
               HasSubstr("a batch of 320 examples is not a multiple of 128"));
+  for (const std::string precision : {"bf16", "tf32"}) {
+    const auto coarse = "train.precision=" + precision;
+    EXPECT_THAT(refusal({coarse}), HasSubstr("noise.penalty_step = 0.01 is lost in the rounding of " + precision));
+    EXPECT_EQ(refusal({coarse, "noise.penalty_step=0.1"}), "no error");
+  }
   EXPECT_THAT(refusal({"noise.penalty=-1"}), HasSubstr("noise.penalty = -1.0: must be at least 0"));
   EXPECT_THAT(refusal({"noise.penalty_every=0"}), HasSubstr("noise.penalty_every = 0: must be at least 1"));
   EXPECT_THAT(refusal({"noise.penalty_step=0"}), HasSubstr("noise.penalty_step = 0.0: must be at least 1e-12"));
