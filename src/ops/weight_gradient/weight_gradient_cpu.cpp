@@ -95,7 +95,8 @@ at::Tensor compute(Convolution convolution, const at::Tensor& x, const at::Tenso
     // A weight without kernel offsets has its inputs side by side: with vectors of inputs nothing is to be transposed.
     const bool transposed = convolution.is_linear() && convolution.channels >= 2 * kernels.lanes;
     if (transposed) std::swap(convolution.channels, convolution.outputs), std::swap(input, derivative);
-    const Plan plan = make_plan(convolution, examples_per_group, transposed, kernels.lanes, kernels.half_lanes);
+    const Plan plan = make_plan(convolution, examples_per_group, transposed, kernels.lanes, kernels.half_lanes,
+                                at::get_num_threads());
     const Operation<scalar_t> operation{plan,
                                         kernels,
                                         input,

@@ -8,6 +8,8 @@ namespace {
 constexpr std::int64_t kPackedSize = 1 << 17;      // positions x channels in a chunk: half of an L2 cache
 constexpr std::int64_t kPartialWeights = 1 << 19;  // bound on the slices' partial sums
 constexpr std::int64_t kTileRows = kMaxRows;
+// Of a part of a linear layer: channels are packed in narrow blocks, which costs most, so a part has many outputs.
+constexpr std::int64_t kLinearOutputs = 1024, kLinearChannels = 128;
 constexpr std::int64_t kFewTasks = 4;
 constexpr std::int64_t kTasks = 32;  // enough to balance the threads
 
@@ -85,10 +87,24 @@ Chunk make_chunk(const Convolution& c, std::int64_t examples_per_group, std::int
   return {0, 1, divide_up(c.out_height, divide_up(c.out_height, most_rows))};
 }
 
+void set_parts(Plan& plan, std::int64_t output_side, std::int64_t channel_side, std::int64_t lanes,
+               std::int64_t half_lanes) {
+  const Convolution& c = plan.convolution;
+  plan.parts.clear();
+  plan.packed_size = 0;
+  for (std::int64_t group = 0; group < c.groups; ++group)
+    for (const Range& outputs : split(c.outputs, output_side, 2 * lanes))
+      for (const Range& channels : split(c.channels, channel_side, kTileRows)) {
+        plan.parts.push_back(make_part(plan, group, outputs, channels, lanes, half_lanes));
+        plan.parts.back().offset = plan.packed_size;
+        plan.packed_size += plan.parts.back().size();
+      }
+}
+
 }  // namespace
 
 Plan make_plan(const Convolution& c, std::int64_t examples_per_group, bool transposed, std::int64_t lanes,
-               std::int64_t half_lanes) {
+               std::int64_t half_lanes, std::int64_t threads) {
   Plan plan{};
   plan.convolution = c;
   plan.examples_per_group = examples_per_group;
@@ -99,7 +115,8 @@ Plan make_plan(const Convolution& c, std::int64_t examples_per_group, bool trans
   // Each part packs both of its operands, so parts are large; large kernels make the weight large enough.
   const std::int64_t side = c.kernel() == 1 ? 256 : 128;
   plan.chunk = make_chunk(c, examples_per_group, side);
-  std::int64_t output_side = std::min(side, c.outputs), channel_side = std::min(side, c.channels);
+  std::int64_t output_side = std::min(c.is_linear() ? kLinearOutputs : side, c.outputs);
+  std::int64_t channel_side = std::min(c.is_linear() ? kLinearChannels : side, c.channels);
   const auto tasks = [&] {  // an upper bound: one slice per group of examples
     return c.groups * divide_up(c.outputs, output_side) * divide_up(c.channels, channel_side) * plan.example_groups();
   };
@@ -107,18 +124,17 @@ Plan make_plan(const Convolution& c, std::int64_t examples_per_group, bool trans
   while (tasks() < kFewTasks && channel_side > kTileRows)
     channel_side = divide_up(channel_side, 2 * kTileRows) * kTileRows;
   while (tasks() < kFewTasks && output_side > 2 * lanes) output_side = divide_up(output_side, 4 * lanes) * 2 * lanes;
-  for (std::int64_t group = 0; group < c.groups; ++group)
-    for (const Range& outputs : split(c.outputs, output_side, 2 * lanes))
-      for (const Range& channels : split(c.channels, channel_side, kTileRows)) {
-        plan.parts.push_back(make_part(plan, group, outputs, channels, lanes, half_lanes));
-        plan.parts.back().offset = plan.packed_size;
-        plan.packed_size += plan.parts.back().size();
-      }
+  set_parts(plan, output_side, channel_side, lanes, half_lanes);
   const std::int64_t parts = plan.parts.size();
   const std::int64_t partial_weights =
       parts < kFewTasks ? kPartialWeights : kPartialWeights / 2;  // parts are tasks too
   const std::int64_t affordable = std::min(divide_up(kTasks, parts), partial_weights / plan.packed_size);
   while (2 * plan.slices <= std::min(affordable, plan.example_groups())) plan.slices *= 2;
+  // More parts for more threads, where they change no sum.
+  while (c.is_linear() && plan.slices == 1 && std::int64_t(plan.parts.size()) < threads && output_side > 2 * lanes) {
+    output_side = divide_up(output_side, 4 * lanes) * 2 * lanes;
+    set_parts(plan, output_side, channel_side, lanes, half_lanes);
+  }
   return plan;
 }
 

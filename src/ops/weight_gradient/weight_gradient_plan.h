@@ -59,8 +59,8 @@ struct Chunk {
   std::int64_t rows;      ///< and rows of the output, fewer than all only if examples == 1
 };
 
-/// How the work is divided: each task is a part of the weight and a slice of the examples. Depends only on the sizes,
-/// so that the result does not depend on the number of threads.
+/// How the work is divided: each task is a part of the weight and a slice of the examples. Slices and chunks, which
+/// decide the order of sums, depend only on the sizes, so that the result does not depend on the number of threads.
 struct Plan {
   Convolution convolution;
   std::int64_t examples_per_group;
@@ -76,6 +76,6 @@ struct Plan {
 };
 
 Plan make_plan(const Convolution& convolution, std::int64_t examples_per_group, bool transposed, std::int64_t lanes,
-               std::int64_t half_lanes);
+               std::int64_t half_lanes, std::int64_t threads);
 
 }  // namespace covnoise::weight_gradient

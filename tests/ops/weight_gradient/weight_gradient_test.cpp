@@ -156,11 +156,12 @@ TEST_P(WeightGradient, SquaresOfPositions) {
 
 TEST_P(WeightGradient, IsTheSameOnAnyNumberOfThreads) {
   const auto [instruction_set, dtype] = GetParam();
-  for (const Sizes& s : {Sizes{64, 3, 20, 9, 9, 3, 1, 1}, Sizes{16, 150, 140, 4, 4, 3, 1, 1}}) {
+  for (const Sizes& s :
+       {Sizes{64, 3, 20, 9, 9, 3, 1, 1}, Sizes{16, 150, 140, 4, 4, 3, 1, 1}, Sizes{260, 600, 520, 1, 1, 1}}) {
     const at::Tensor x = s.x(dtype), dz = s.dz(dtype);
     at::set_num_threads(1);
     const auto one = kernel(s, x, dz, 2, instruction_set);
-    at::set_num_threads(2);
+    at::set_num_threads(5);
     const auto two = kernel(s, x, dz, 2, instruction_set);
     EXPECT_TRUE(at::equal(std::get<0>(one), std::get<0>(two)) && at::equal(std::get<1>(one), std::get<1>(two)));
     const auto plain = weight_gradient::gradient(s.convolution(), x, dz, instruction_set);
