@@ -33,9 +33,9 @@ DataSource source_for(const std::string& model, std::int64_t examples) {
 }
 
 Config config_of(const std::string& model, const std::string& precision, std::int64_t batch, const std::string& kind) {
-  const bool estimator = kind == "ghost" || kind == "exact" || kind == "spatial";
+  const bool estimator = kind == "ghost" || kind == "exact" || kind == "spatial", in_weights = kind == "weights";
   std::vector<std::string> set = {"model=" + model,
-                                  "regime=" + (estimator ? std::string("lb-diag") : kind),
+                                  "regime=" + (estimator || in_weights ? std::string("lb-diag") : kind),
                                   "train.batch=" + std::to_string(batch),
                                   "train.precision=" + precision,
                                   "run.device=cuda",
@@ -43,6 +43,7 @@ Config config_of(const std::string& model, const std::string& precision, std::in
                                   "noise.stop_after=1",
                                   "train.epochs=1000000"};
   if (estimator) set.push_back("noise.estimator=" + kind);
+  if (in_weights) set.insert(set.end(), {"noise.placement=weights", "noise.radius=1e-3"});
   Config config = load_config(std::nullopt, set);
   resolve_defaults(config);
   return config;

@@ -1,13 +1,17 @@
 // The cost of noise: the step of each regime relative to the plain large-batch step, measured alternately in one run,
 // and the peak memory that each step adds. bench_noise [--models NAME,...] [--batch N] [--micro N] [--rounds N]
+// On a busy machine, `taskset -c 0` measures one thread by its own processor time.
 #include "covnoise/core/memory.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/nn/initialize.h"
 #include "covnoise/nn/model_zoo.h"
 #include "covnoise/noise/gradient_pass.h"
 #include "covnoise/noise/injection.h"
+#include "covnoise/noise/penalty.h"
 #include "covnoise/train/sgd.h"
+#include "support/clock.h"
 #include "support/numbers.h"
+#include "train/loop/weight_noise.h"
 
 #include <fmt/format.h>
 #include <torch/types.h>
@@ -18,8 +22,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,19 +32,26 @@ namespace {
 
 struct Regime {
   std::string name, structure, estimator;
+  Placement placement = Placement::kUpdate;
+  std::int64_t penalty_every = 0;  // 0: no ghost penalty
 };
 
 const std::vector<Regime> kRegimes = {
     {"lb", "none", "auto"},
     {"ghost", "diag-fisher", "ghost"},
     {"exact", "diag-fisher", "exact"},
+    {"weights", "diag-fisher", "ghost", Placement::kWeights},
     {"lb-trace", "fisher-trace", "exact"},
     {"lb-full", "full-fisher", "auto"},
     {"lb-kfac", "kfac", "exact"},
+    {"penalty", "none", "auto", Placement::kUpdate, 1},
+    {"penalty/2", "none", "auto", Placement::kUpdate, 2},
 };
 
+const std::string kAll = "lb,ghost,exact,weights,lb-trace,lb-full,lb-kfac,penalty,penalty/2";
+
 struct Options {
-  std::string models = "mlp,lenet,alexnet,resnet44,vgg16", regimes = "lb,ghost,exact,lb-trace,lb-full,lb-kfac";
+  std::string models = "mlp,lenet,alexnet,resnet44,vgg16", regimes = kAll;
   std::int64_t batch = 1024, micro = 0;  // 0: the model's own
   int rounds = 3;
 };
@@ -66,35 +77,71 @@ class Step {
     NoiseOptions noise;
     noise.structure = regime.structure;
     noise.estimator = regime.estimator;
+    noise.penalty = regime.penalty_every > 0 ? 1e-3 : 0;
+    noise.penalty_every = std::max<std::int64_t>(1, regime.penalty_every);
+    steps_ = noise.penalty_every;
+    noise.placement = regime.placement;
     injection_ = std::make_unique<Injection>(noise, model_info(model).batch_statistics);
+    penalty_ = std::make_unique<GhostPenalty>(noise, *model_, *parameters_);
     sgd_ = std::make_unique<Sgd>(*parameters_, SgdOptions{});
+    if (regime.placement == Placement::kWeights) weight_noise_.emplace(*parameters_, /*radius=*/1e-3);
   }
 
+  /// Of one step; the mean of as many as go by from one penalty to the next.
   double seconds() {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = bench::seconds();
+    for (std::int64_t i = 0; i < steps_; ++i) take();
+    return (bench::seconds() - start) / static_cast<double>(steps_);
+  }
+
+ private:
+  void take() {
     StepContext step;
     step.step = count_++;
     step.batch = options_.batch;
     step.lr = 1e-4;
     step.momentum = 0.9;
-    pass_->begin({injection_->needs(step), 0, static_cast<std::uint32_t>(step.step)});
+    const auto signs = penalty_->signs(step);
+    const auto statistics = statistics_of(step, signs);
+    StepNoise noise = injection_->draw(statistics, step);
+    if (signs.size > 0) {
+      penalty_->add(step, pass_->signed_sum(), [&](const GradientPass::GroupSigns& alone) {
+        pass_over({{}, 0, static_cast<std::uint32_t>(step.step), 0, alone});
+        return pass_->signed_sum();
+      });
+    }
+    if (weight_noise_) {
+      weight_noise_->set_next(noise);
+      noise = {};
+    }
+    sgd_->step(step.lr, noise, injection_->placement());
+  }
+
+  GradientStatistics statistics_of(const StepContext& step, const GradientPass::GroupSigns& signs) {
+    std::optional<WeightNoise::InNetwork> noisy_weights;
+    if (weight_noise_) noisy_weights.emplace(*weight_noise_);
+    pass_over({injection_->needs(step), 0, static_cast<std::uint32_t>(step.step), 0, signs});
+    return pass_->finish();
+  }
+
+  void pass_over(const GradientPass::Request& request) {
+    pass_->begin(request);
     for (std::int64_t first = 0; first < options_.batch; first += options_.micro) {
       const std::int64_t n = std::min(options_.micro, options_.batch - first);
       pass_->add(images_.narrow(0, first, n), labels_.narrow(0, first, n));
     }
-    sgd_->step(step.lr, injection_->draw(pass_->finish(), step), injection_->placement());
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
- private:
   Options options_;
   std::shared_ptr<Model> model_;
   at::Tensor images_, labels_;
   std::unique_ptr<FlatParameters> parameters_;
   std::unique_ptr<GradientPass> pass_;
   std::unique_ptr<Injection> injection_;
+  std::unique_ptr<GhostPenalty> penalty_;
   std::unique_ptr<Sgd> sgd_;
-  std::int64_t count_ = 0;
+  std::optional<WeightNoise> weight_noise_;
+  std::int64_t count_ = 0, steps_ = 1;
 };
 
 /// Peak resident memory in MiB of a process that takes two steps.
@@ -160,7 +207,7 @@ int main(int argc, char** argv) {
   covnoise::Options options;
   CLI::App app("The cost of noise over the plain large-batch step");
   app.add_option("--models", options.models, "names, separated by commas");
-  app.add_option("--regimes", options.regimes, "of lb,ghost,exact,lb-trace,lb-full,lb-kfac; lb first");
+  app.add_option("--regimes", options.regimes, "of " + covnoise::kAll + "; lb first");
   app.add_option("--batch", options.batch);
   app.add_option("--micro", options.micro);
   app.add_option("--rounds", options.rounds);

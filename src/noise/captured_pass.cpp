@@ -1,6 +1,8 @@
 // GradientPass::run: whole batches, on a GPU as CUDA graphs.
 #include "covnoise/noise/gradient_pass.h"
 
+#include "covnoise/ops/random.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -16,6 +18,7 @@ void at_once(const std::function<void()>& callback) { callback(); }
 
 struct GradientPass::Captured {
   Needs needs;
+  GroupSigns groups;
   std::int64_t size;  // of the batch
   Examples examples;  // what the graph reads
   Result result;
@@ -28,7 +31,10 @@ GradientPass::GradientPass(torch::nn::Module& module, Loss loss, FlatParameters&
       loss_(std::move(loss)),
       parameters_(parameters),
       options_(std::move(options)),
-      dropout_(dropout_layers(module)) {
+      dropout_(dropout_layers(module)),
+      signs_(fill_signs),
+      group_signs_(fill_signs),
+      labels_(fill_uniform) {
   for (const auto& name : options_.without_noise) {
     const auto& entries = parameters.entries();
     TORCH_CHECK(std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; }),
@@ -62,6 +68,8 @@ StepMetrics StepMetrics::unpack(const double* packed) {
 
 GradientPass::Result GradientPass::finish_with_metrics() {
   Result result;
+  if (groups_.size > 0) result.signed_sum = signed_;
+  if (groups_.alone) return result;
   result.statistics = finish();
   const auto &diagonal = result.statistics.diagonal, &gradient = result.statistics.gradient;
   at::Tensor norm, diagonal_sum;
@@ -93,8 +101,9 @@ const GradientPass::Result& GradientPass::run(const Request& request, const Batc
 }
 
 GradientPass::Captured* GradientPass::find_captured(std::int64_t batch) {
-  const auto found = std::find_if(captured_.begin(), captured_.end(),
-                                  [&](const auto& kind) { return kind->needs == needs_ && kind->size == batch; });
+  const auto found = std::find_if(captured_.begin(), captured_.end(), [&](const auto& kind) {
+    return kind->needs == needs_ && kind->groups == groups_ && kind->size == batch;
+  });
   return found == captured_.end() ? nullptr : found->get();
 }
 
@@ -112,6 +121,7 @@ const GradientPass::Result& GradientPass::run_captured(const Batch& batch) {
     captured_.push_back(std::make_unique<Captured>());
     kind = captured_.back().get();
     kind->needs = needs_;
+    kind->groups = groups_;
     kind->size = batch.size;
     kind->examples = batch.load(0, batch.size);
     for (auto& tensor : kind->examples)

@@ -25,6 +25,26 @@ void check(const NoiseOptions& options, const NoiseStructure& structure) {
                       options.refresh, name_of(options)));
 }
 
+/// A radius and a temperature are for some placements only.
+void check_strength(const NoiseOptions& options, const NoiseStructure& structure) {
+  const bool in_weights = options.placement == Placement::kWeights, has_radius = options.radius != 0;
+  require(options.radius >= 0, fmt::format("noise.radius = {:g} must be at least 0", options.radius));
+  require(in_weights || !has_radius, fmt::format("noise.radius = {:g} is the norm of noise in the weights; set "
+                                                 "noise.placement = \"weights\" or leave it out",
+                                                 options.radius));
+  require(
+      !in_weights || !options.scale.match,
+      "noise.scale = \"match\" compares temperatures, and noise with noise.placement = \"weights\" has none, because "
+      "it does not diffuse; give a number or noise.radius");
+  require(!has_radius || options.scale.factor == 1,
+          fmt::format("noise.scale = {:g} has no effect where noise.radius = {:g} is the norm of the noise; leave one "
+                      "of them out",
+                      options.scale.factor, options.radius));
+  require(!has_radius || structure.scaled_by_batch() || options.sigma > 0,
+          fmt::format("noise.radius = {:g} needs a direction, and noise.sigma = 0 gives none; raise noise.sigma",
+                      options.radius));
+}
+
 }  // namespace
 
 Injection::Injection(const NoiseOptions& options, bool batch_statistics)
@@ -36,6 +56,7 @@ Injection::Injection(const NoiseOptions& options, torch::nn::Module& module)
 Injection::Injection(const NoiseOptions& options, std::unique_ptr<NoiseStructure> structure)
     : options_(options), structure_(std::move(structure)) {
   check(options, *structure_);
+  check_strength(options, *structure_);
 }
 
 double Injection::scale(const StepContext& context) const {
@@ -102,7 +123,7 @@ at::Tensor Injection::clipped_scale(const StepNoise& noise, const at::Tensor& gr
 }
 
 double Injection::noise_temperature(const StepContext& context, double scale) const {
-  if (!structure_->scaled_by_batch()) return 0;
+  if (!structure_->scaled_by_batch() || options_.placement == Placement::kWeights) return 0;
   const double squared = std::pow(scale, 2);
   const double keep = 1 - context.momentum;
   return context.lr * squared * (options_.placement == Placement::kGradient ? 1 / keep : keep);

@@ -22,6 +22,8 @@ const kQuantities = [
   ['steps', 'noise_norm', 'noise norm', 1],
   ['steps', 'weight_norm', 'weight norm', 1],
   ['steps', 'clip_factor', 'clipping factor', 1],
+  ['steps', 'penalty', 'ghost penalty', 1],
+  ['steps', 'penalty_norm', 'norm of the penalty\'s gradient', 1],
   ['steps', 'fisher_trace', 'trace of the Fisher matrix', 1],
   ['steps', 'noise_scale', 'noise scale', 1],
   ['steps', 'temperature', 'temperature', 1],

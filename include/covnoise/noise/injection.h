@@ -60,7 +60,7 @@ class Injection {
   const std::string& estimator() const { return options_.estimator; }
   Placement placement() const { return options_.placement; }
   /// a_eff s^2 in the gradient, a (1 - momentum) s^2 in the update, to compare with SGD's own a_eff / M; of the scale
-  /// at this step, or of a given one.
+  /// at this step, or of a given one. 0 in the weights, where the noise does not diffuse.
   double noise_temperature(const StepContext& context) const { return noise_temperature(context, scale(context)); }
   double noise_temperature(const StepContext& context, double scale) const;
 

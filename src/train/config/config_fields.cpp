@@ -84,17 +84,25 @@ std::vector<Field> make_fields() {
                      "of the diagonal; auto: ghost with batch normalisation, otherwise exact; micro for own layers"),
       COVNOISE_FIELD(noise.labels, one_of({"data", "model"}),
                      "of the Fisher matrix: the data's, or sampled from the model"),
-      COVNOISE_FIELD(noise.group, at_least(0), "examples per group of the ghost estimator; 0: noise.small_batch"),
+      COVNOISE_FIELD(noise.group, at_least(0),
+                     "examples per group of the ghost estimator and of the penalty; 0: noise.small_batch"),
       COVNOISE_FIELD(noise.small_batch, at_least(1), "batch size whose noise is imitated"),
       COVNOISE_FIELD(noise.scale, at_least(0),
                      "factor of the formula's scale, or \"match\": the small batch's temperature"),
       COVNOISE_FIELD(noise.match_lr, at_least(0),
                      "learning rate of the small batch, for match; 0: the model's default"),
       COVNOISE_FIELD(noise.match_momentum, from_to_below(0, 1), "momentum of the small batch, for match"),
-      COVNOISE_FIELD(noise.placement, one_of({"update", "gradient"}), "after the momentum buffer, or through it"),
+      COVNOISE_FIELD(noise.placement, one_of({"update", "gradient", "weights"}),
+                     "after the momentum buffer, through it, or in the weights at which the gradient is taken"),
+      COVNOISE_FIELD(noise.radius, at_least(0),
+                     "norm of noise in the weights, over all parameters; 0: noise.scale decides"),
       COVNOISE_FIELD(noise.stop_after, between(0, 1), "fraction of the training with noise"),
       COVNOISE_FIELD(noise.refresh, at_least(1), "steps between measurements of the statistics"),
       COVNOISE_FIELD(noise.sigma, at_least(0), "strength of multiplicative and isotropic noise"),
+      COVNOISE_FIELD(noise.penalty, at_least(0),
+                     "lambda: trains on L + (lambda/2) mean_j |g_j|^2, g_j the gradients of groups; 0: none"),
+      COVNOISE_FIELD(noise.penalty_every, at_least(1), "steps between penalties, each of so many times the weight"),
+      COVNOISE_FIELD(noise.penalty_step, at_least(1e-12), "length of the step of the penalty's finite difference"),
 
       COVNOISE_FIELD(run.threads, between(0, 4096), "CPU threads; 0: all"),
       COVNOISE_FIELD(run.device, any(), "cpu, cuda or cuda:N"),
@@ -190,7 +198,10 @@ auto visit_value(const Field& field, const Config& config, Visitor visitor) {
 
 const char* labels_name(Labels labels) { return labels == Labels::kModel ? "model" : "data"; }
 
-const char* placement_name(Placement placement) { return placement == Placement::kGradient ? "gradient" : "update"; }
+const char* placement_name(Placement placement) {
+  if (placement == Placement::kWeights) return "weights";
+  return placement == Placement::kGradient ? "gradient" : "update";
+}
 
 std::string Field::section() const {
   const auto dot = key.find('.');

@@ -34,7 +34,7 @@ struct Field {
 };
 
 const char* labels_name(Labels labels);           ///< "data" or "model"
-const char* placement_name(Placement placement);  ///< "update" or "gradient"
+const char* placement_name(Placement placement);  ///< "update", "gradient" or "weights"
 
 /// All of them: those without a section first, then section by section.
 const std::vector<Field>& config_fields();

@@ -90,7 +90,7 @@ bool read(const toml::node& node, Labels& value) {
 }
 
 bool read(const toml::node& node, Placement& value) {
-  return read_name(node, value, {Placement::kUpdate, Placement::kGradient}, placement_name);
+  return read_name(node, value, {Placement::kUpdate, Placement::kGradient, Placement::kWeights}, placement_name);
 }
 
 bool read(const toml::node& node, NoiseScale& value) {

@@ -1,6 +1,7 @@
 #include "covnoise/train/noisy_gradient.h"
 
 #include "covnoise/core/error.h"
+#include "train/loop/weight_noise.h"
 #include "train/ranks/differenced_noise.h"
 
 #include <ATen/ATen.h>
@@ -21,7 +22,7 @@ const torch::optim::SGDOptions* sgd_options(const torch::optim::Optimizer& optim
 /// The same; an Error where the noise cannot be placed.
 const torch::optim::SGDOptions* checked_options(const torch::optim::Optimizer& optimizer, Placement placement) {
   const auto* sgd = sgd_options(optimizer);
-  require(placement == Placement::kGradient || (sgd && sgd->dampening() == 0),
+  require(placement != Placement::kUpdate || (sgd && sgd->dampening() == 0),
           "noise.placement = \"update\" is defined for torch::optim::SGD without dampening; use Placement::kGradient");
   return sgd;
 }
@@ -42,6 +43,7 @@ std::vector<at::Tensor> tensors_of_parameters(const torch::nn::Module& module) {
 
 struct NoisyGradient::Placed {
   DifferencedNoise differenced;
+  std::optional<WeightNoise> in_weights;
 };
 
 NoisyGradient::NoisyGradient(torch::nn::Module& module, GradientPass::Loss loss, const NoiseOptions& noise,
@@ -52,9 +54,11 @@ NoisyGradient::NoisyGradient(torch::nn::Module& module, GradientPass::Loss loss,
       options_(options),
       micro_batch_(micro_batch_of(options, noise, injection_)),
       pass_(module, std::move(loss), parameters_, {noise.estimator_group(), micro_batch_, {}}),
+      penalty_(noise, module, parameters_),
       optimizer_(optimizer) {
   const auto* sgd = checked_options(optimizer, noise.placement);
-  placed_ = std::make_unique<Placed>(Placed{{noise.placement, sgd ? sgd->momentum() : 0, sgd && sgd->nesterov()}});
+  placed_ = std::make_unique<Placed>(Placed{{noise.placement, sgd ? sgd->momentum() : 0, sgd && sgd->nesterov()}, {}});
+  if (noise.placement == Placement::kWeights) placed_->in_weights.emplace(parameters_, noise.radius);
 }
 
 NoisyGradient::~NoisyGradient() = default;
@@ -80,25 +84,55 @@ void NoisyGradient::attach_gradients() {
   }
 }
 
-at::Tensor NoisyGradient::backward(const GradientPass::Examples& examples) {
-  const auto defined = std::find_if(examples.begin(), examples.end(), [](const auto& t) { return t.defined(); });
-  require(defined != examples.end(), "a batch without tensors");
-  const std::int64_t size = defined->size(0), micro_batch = micro_batch_ > 0 ? micro_batch_ : size;
-  const StepContext context = context_of(size);
-  attach_gradients();
-  pass_.begin({injection_.needs(context), context.seed, static_cast<std::uint32_t>(step_)});
+void NoisyGradient::pass_over(const GradientPass::Examples& examples, const GradientPass::Request& request,
+                              std::int64_t size) {
+  const std::int64_t micro_batch = micro_batch_ > 0 ? micro_batch_ : size;
+  pass_.begin(request);
   for (std::int64_t first = 0; first < size; first += micro_batch) {
     GradientPass::Examples part;
     for (const auto& tensor : examples)
       part.push_back(tensor.defined() ? tensor.slice(0, first, first + micro_batch) : tensor);
     pass_.add(part);
   }
+}
+
+at::Tensor NoisyGradient::backward(const GradientPass::Examples& examples) {
+  const auto defined = std::find_if(examples.begin(), examples.end(), [](const auto& t) { return t.defined(); });
+  require(defined != examples.end(), "a batch without tensors");
+  const std::int64_t size = defined->size(0);
+  const StepContext context = context_of(size);
+  const auto signs = penalty_.signs(context);
+  GradientPass::Request request{injection_.needs(context), context.seed, static_cast<std::uint32_t>(step_), 0, signs};
+  attach_gradients();
+  {
+    std::optional<WeightNoise::InNetwork> noisy_weights;
+    if (placed_->in_weights) {
+      if (injection_.scale(context) == 0) placed_->in_weights->clear();
+      noisy_weights.emplace(*placed_->in_weights);
+    }
+    pass_over(examples, request, size);
+  }
   const auto statistics = pass_.finish();
   const torch::NoGradGuard no_grad;
-  const auto added = placed_->differenced.next(injection_.draw(statistics, context).tensor());
-  if (added.defined()) parameters_.gradient().add_(added);
+  place(injection_.draw(statistics, context));
+  if (signs.size > 0) {
+    penalty_.add(context, pass_.signed_sum(), [&](const GradientPass::GroupSigns& alone) {
+      request.needs = {};
+      request.groups = alone;
+      pass_over(examples, request, size);
+      return pass_.signed_sum();
+    });
+  }
   ++step_;
   return pass_.loss_sum() / size;
+}
+
+void NoisyGradient::place(const StepNoise& noise) {
+  if (placed_->in_weights) {
+    placed_->in_weights->set_next(noise);
+  } else if (const auto added = placed_->differenced.next(noise.tensor()); added.defined()) {
+    parameters_.gradient().add_(added);
+  }
 }
 
 }  // namespace covnoise

@@ -2,6 +2,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
+#include "train/config/config_fields.h"
 #include "train/files/snapshot.h"
 
 #include <fmt/format.h>
@@ -36,10 +37,29 @@ std::string noise_text(const NoiseOptions& noise, const NoiseStructure& structur
     text += fmt::format(" (micro, micro-batches of {})", micro_batch);
   else if (noise.estimator != "ghost" && noise.estimator != "auto")
     text += fmt::format(" ({})", noise.estimator);
-  text += noise.placement == Placement::kGradient ? " in the gradient" : " in the update";
+  text += fmt::format(" in the {}", placement_name(noise.placement));
+  if (noise.radius > 0) {
+    text += fmt::format(", radius {:g}", noise.radius);
+    if (structure.scaled_by_batch()) text += fmt::format(" for batches above {}", noise.small_batch);
+    return text + fmt::format(", for {:g} % of the training", 100 * noise.stop_after);
+  }
   if (!structure.scaled_by_batch()) return text + fmt::format(", sigma {:g}", noise.sigma);
   text += noise.scale.match ? ", scale matched to" : fmt::format(", scale {:g} for", noise.scale.factor);
   return text + fmt::format(" batch {}, for {:g} % of the training", noise.small_batch, 100 * noise.stop_after);
+}
+
+/// The ghost penalty, for the first line of a run; empty without one.
+std::string penalty_text(const NoiseOptions& noise) {
+  if (noise.penalty == 0) return "";
+  const auto every = noise.penalty_every > 1 ? fmt::format(", every {} steps", noise.penalty_every) : "";
+  return fmt::format("; penalty {:g} on groups of {}{}", noise.penalty, noise.estimator_group(), every);
+}
+
+/// What to do about a loss that does not fall.
+std::string advice_for_loss(const TrainConfig& train) {
+  const std::string rest = "lengthen train.warmup or lower train.lr";
+  if (train.clip_norm == 0) return "clip the gradient (train.clip_norm=1), " + rest;
+  return fmt::format("{}, or clip the gradient more (train.clip_norm = {:g} now)", rest, train.clip_norm);
 }
 
 }  // namespace
@@ -52,7 +72,7 @@ TrainingRun::TrainingRun(const TrainOptions& options, const std::function<RunTas
       task_(make(device_)),
       schedule_(options.config, task_.train->size()),
       parameters_(*task_.module),
-      noise_text_(noise_text(config_.noise, *task_.structure, config_.train.micro_batch)),
+      noise_text_(noise_text(config_.noise, *task_.structure, config_.train.micro_batch) + penalty_text(config_.noise)),
       step_(options.config, *task_.module, task_.loss, std::move(task_.structure), parameters_, schedule_,
             options.communicator, options.buckets) {
   task_.module->train();
@@ -80,6 +100,9 @@ void TrainingRun::restore_optimizer(const LoadedCheckpoint& latest) {
   };
   for (const auto& [kind, buffer] : step_.optimizer().buffers()) {
     for (const auto& entry : parameters_.entries()) restore(kind + "." + entry.name, parameters_.view(buffer, entry));
+  }
+  if (step_.has_weight_noise(latest.step)) {
+    for (const auto& [name, slot] : step_.weight_noise()->state_to_restore()) restore(name, slot);
   }
   if (!average_) return;
   const auto trained = parameters_.zeros();
@@ -202,11 +225,15 @@ void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
                  {"noise_norm", result.noise_norm},
                  {"weight_norm", result.weight_norm}});
   if (config_.train.clip_norm > 0) record["clip_factor"] = result.clip_factor;
+  if (result.penalty) record["penalty"] = *result.penalty;
+  if (result.penalty_norm) record["penalty_norm"] = *result.penalty_norm;
   if (result.fisher_trace) record["fisher_trace"] = *result.fisher_trace;
   if (const auto scale = progress_.noise_scale(); scale && result.fisher_trace) record["noise_scale"] = *scale;
   if (config_.train.optimizer == "sgd") {  // of which temperatures are defined
     record["temperature"] = rate / static_cast<double>(context.batch);
-    record["noise_temperature"] = result.clip_factor * step_.injection().noise_temperature(context, result.noise_scale);
+    if (!step_.weight_noise())  // noise in the weights does not diffuse
+      record["noise_temperature"] =
+          result.clip_factor * step_.injection().noise_temperature(context, result.noise_scale);
   }
   record["images_per_s"] = images_per_second();
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
@@ -286,11 +313,9 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
 void TrainingRun::check_health(std::int64_t epoch, double train_loss, MetricsWriter* metrics) {
   if (warned_ || epoch < schedule_.warmup() || train_loss <= task_.guessing_loss) return;
   warned_ = true;
-  const std::string message = fmt::format(
-      "the training loss of epoch {}, {:.2f}, is above that of guessing, {:.2f}: clip the gradient "
-      "(train.clip_norm=1), "
-      "lengthen train.warmup or lower train.lr",
-      epoch + 1, train_loss, task_.guessing_loss);
+  const std::string message =
+      fmt::format("the training loss of epoch {}, {:.2f}, is above that of guessing, {:.2f}: {}", epoch + 1, train_loss,
+                  task_.guessing_loss, advice_for_loss(config_.train));
   options_.say("warning: " + message);
   if (!metrics) return;
   metrics->write({{"kind", "warning"}, {"step", progress_.step}, {"epoch", epoch + 1}, {"message", message}});
@@ -320,6 +345,9 @@ void TrainingRun::save(const RunFiles& files, bool scheduled) {
   }
   if (!step_.all_reduce() || !step_.injection().drawn_by_shards()) {
     for (auto& item : step_.injection().state()) checkpoint.optimizer.push_back(std::move(item));
+  }
+  if (const auto* noise = step_.weight_noise()) {
+    for (auto& item : noise->state()) checkpoint.optimizer.push_back(std::move(item));
   }
   checkpoint.optimizer.insert(checkpoint.optimizer.end(), of_ranks.begin(), of_ranks.end());
   files.store->save(checkpoint, progress_.step, scheduled, progress_.best_step);

@@ -2,6 +2,7 @@
 #include "covnoise/nn/model_zoo.h"
 #include "covnoise/noise/gradient_pass.h"
 #include "covnoise/noise/injection.h"
+#include "covnoise/noise/penalty.h"
 #include "covnoise/train/config.h"
 #include "covnoise/train/defaults.h"
 #include "covnoise/train/diverged.h"
@@ -9,6 +10,7 @@
 #include "covnoise/train/optimizer.h"
 #include "covnoise/train/schedule.h"
 #include "train/loop/example_source.h"
+#include "train/loop/weight_noise.h"
 #include "train/ranks/gradient_all_reduce.h"
 
 namespace covnoise {
@@ -16,15 +18,18 @@ namespace covnoise {
 /// The results of one step.
 struct StepResult {
   StepContext context;
-  double loss = 0;  ///< mean over the batch, before the step
+  double loss = 0;  ///< mean over the batch, before the step; with noise in the weights at theta + n
   std::int64_t correct = 0;
   double grad_norm = 0;
-  double noise_norm = 0;                   ///< before clipping; only in a step with details, as the next three
+  double noise_norm = 0;                   ///< before clipping; only in a step with details, as the next three.
+                                           ///< With noise in the weights: of the noise that the gradient was taken with
   double clip_factor = 1;                  ///< of gradient and noise; 1 where nothing was clipped
   double weight_norm = 0;                  ///< of all parameters, after the step
   double noise_scale = 0;                  ///< s
   std::optional<double> fisher_trace;      ///< if the step collected squares
   std::optional<double> covariance_trace;  ///< Tr S of per-example gradients, likewise
+  std::optional<double> penalty;           ///< estimate of the ghost penalty, in a step with details that has it
+  std::optional<double> penalty_norm;      ///< norm of what it added to the gradient, likewise
   bool stop = false;                       ///< whether any rank wants to stop
 };
 
@@ -55,7 +60,10 @@ class TrainingStep {
 
   Optimizer& optimizer() { return *optimizer_; }
   Injection& injection() { return injection_; }
-  GradientAllReduce* all_reduce() { return all_reduce_.get(); }  ///< null in a single process
+  GradientAllReduce* all_reduce() { return all_reduce_.get(); }                      ///< null in a single process
+  WeightNoise* weight_noise() { return weight_noise_ ? &*weight_noise_ : nullptr; }  ///< null in other placements
+  /// Whether weight_noise() has noise for the next step after so many steps.
+  bool has_weight_noise(std::int64_t steps) const;
 
  private:
   struct Launched {
@@ -63,10 +71,12 @@ class TrainingStep {
     bool squares = false, centred = false;
     at::Tensor metrics;  // of StepMetrics
     at::Tensor details;  // if requested: noise norm, clipping factor, weight norm, s
+    at::Tensor penalty;  // if requested: its value, the norm of its gradient; undefined in a step without it
   };
   StepContext context(std::int64_t step) const;
   const GradientPass::Result& run_pass(const ExampleSource& source, const at::Tensor& indices, const at::Tensor& next,
-                                       const StepContext& at);
+                                       const StepContext& at, const Shard& shard,
+                                       const GradientPass::GroupSigns& signs);
   StepResult result_of(const Launched& launched, const StepMetrics& metrics) const;
 
   const Config& config_;
@@ -74,8 +84,10 @@ class TrainingStep {
   const Schedule& schedule_;
   GradientPass pass_;
   Injection injection_;
+  GhostPenalty penalty_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<GradientAllReduce> all_reduce_;
+  std::optional<WeightNoise> weight_noise_;
   std::vector<Launched> launched_;
   std::function<void()> before_micro_batch_ = [] {};
 };

@@ -1,6 +1,7 @@
 #include "covnoise/train/noisy_gradient.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/ops/random.h"
 #include "covnoise/train/sgd.h"
 #include "support/small_networks.h"
 
@@ -111,6 +112,58 @@ TEST(NoisyGradient, InTheUpdateEqualsOurOptimizer) {
       sgd.step();
     }
     EXPECT_LT(difference_of(weights(*ours), weights(*theirs)), 1e-12) << nesterov;
+  }
+}
+
+/// The gradient of L + (lambda/2) |g|^2, by second derivatives.
+TEST(NoisyGradient, AddsThePenalty) {
+  const auto network = plain_network();
+  torch::optim::SGD sgd(network->parameters(), 0.1);
+  auto noise = noise_options("none");
+  noise.group = 16;  // one group: its sign does not matter
+  noise.penalty = 0.3;
+  noise.penalty_step = 1e-6;
+  NoisyGradient::Options options;
+  options.micro_batch = 8;
+  NoisyGradient gradient(*network, loss_on<Points>(*network, point_losses), noise, sgd, options);
+  gradient.backward(points());
+  std::vector<at::Tensor> actual;
+  for (const auto& parameter : network->parameters()) actual.push_back(parameter.grad().clone());
+  const auto loss = point_losses(*network, points()).values.mean();
+  auto total = loss;
+  for (const auto& g : torch::autograd::grad({loss}, network->parameters(), {}, true, true))
+    total = total + g.square().sum() * (noise.penalty / 2);
+  const auto expected = testing::flattened(torch::autograd::grad({total}, network->parameters()));
+  const auto plain = testing::flattened(
+      torch::autograd::grad({point_losses(*network, points()).values.mean()}, network->parameters()));
+  EXPECT_LT(difference_of(testing::flattened(actual), expected), 1e-5 * difference_of(plain, expected));
+}
+
+/// With any optimizer: the gradient at weights with the noise of the step before, which is gone afterwards.
+TEST(NoisyGradient, InTheWeightsTakesTheGradientThere) {
+  const auto ours = plain_network(), theirs = plain_network();
+  torch::optim::Adam our_adam(ours->parameters(), 0.01), their_adam(theirs->parameters(), 0.01);
+  auto noise = noise_options("isotropic");
+  noise.placement = Placement::kWeights;
+  noise.radius = 0.5;
+  NoisyGradient gradient(*ours, loss_on<Points>(*ours, point_losses), noise, our_adam);
+  FlatParameters parameters(*theirs);
+  for (std::uint32_t step = 0; step < 4; ++step) {
+    gradient.backward(points());
+    our_adam.step();
+    const auto theta = parameters.values().clone();
+    if (step > 0) {
+      auto added = parameters.zeros();
+      fill_normal(added, {0, Purpose::kNoise, step - 1});
+      parameters.clear_gaps(added);
+      parameters.values().add_(added * (0.5 / added.norm()));
+    }
+    std::vector<at::Tensor> tensors = theirs->parameters();
+    const auto found = torch::autograd::grad({point_losses(*theirs, points()).values.mean()}, tensors);
+    for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].mutable_grad() = found[i];
+    parameters.values().copy_(theta);
+    their_adam.step();
+    EXPECT_LT(difference_of(weights(*ours), weights(*theirs)), 1e-12) << step;
   }
 }
 

@@ -70,6 +70,8 @@ INSTANTIATE_TEST_SUITE_P(
         OneRankCase{"trace", {"noise.structure=fisher-trace"}},
         OneRankCase{"multiplicative", {"noise.structure=multiplicative"}},
         OneRankCase{"clipped", {"noise.structure=diag-fisher", "train.clip_norm=0.5"}},
+        OneRankCase{"in_weights", {"noise.structure=diag-fisher", "noise.placement=weights", "noise.radius=0.05"}},
+        OneRankCase{"full_in_weights", {"noise.structure=full-fisher", "noise.placement=weights", "noise.scale=0.1"}},
         OneRankCase{"clipped_in_gradient",
                     {"noise.structure=diag-fisher", "noise.placement=gradient", "train.clip_norm=0.5"}}),
     [](const auto& info) { return info.param.name; });

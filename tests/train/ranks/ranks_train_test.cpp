@@ -126,6 +126,17 @@ INSTANTIATE_TEST_SUITE_P(
         RanksCase{"trace", "mlp", {"noise.structure=fisher-trace", "noise.estimator=exact", "train.epochs=3"}},
         RanksCase{"multiplicative", "mlp", {"noise.structure=multiplicative", "train.epochs=3"}},
         RanksCase{"isotropic", "mlp", {"noise.structure=isotropic", "noise.sigma=0.01", "train.epochs=3"}},
+        RanksCase{"full_fisher_in_weights",
+                  "mlp",
+                  {"noise.structure=full-fisher", "noise.placement=weights", "noise.scale=0.05", "train.epochs=3"}},
+        RanksCase{"radius_in_weights",
+                  "mlp",
+                  {"noise.structure=full-fisher", "noise.placement=weights", "noise.radius=0.3", "train.clip_norm=0.5",
+                   "train.epochs=3"}},
+        RanksCase{"trace_in_weights",
+                  "mlp",
+                  {"noise.structure=fisher-trace", "noise.estimator=exact", "noise.placement=weights",
+                   "train.optimizer=adamw", "train.lr=1e-3", "train.epochs=3"}},
         // Of stacked normalisations of pairs the rounding grows without bound, so these have ghost batches of 4.
         RanksCase{"dropout", "c1", {"train.epochs=2", "train.warmup=1.9", "train.ghost_batch=4"}},
         RanksCase{"features", "f1", {"train.epochs=2", "train.warmup=1.9", "train.ghost_batch=4"}},
@@ -133,8 +144,10 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 TEST(Ranks, ResumeBitForBit) {
-  const Settings cases[] = {
-      {"noise.structure=diag-fisher"}, {"noise.structure=kfac"}, {"noise.structure=fisher-trace", "noise.refresh=4"}};
+  const Settings cases[] = {{"noise.structure=diag-fisher"},
+                            {"noise.structure=kfac"},
+                            {"noise.structure=fisher-trace", "noise.refresh=4"},
+                            {"noise.structure=diag-fisher", "noise.placement=weights", "noise.radius=0.1"}};
   for (const auto& settings : cases) {
     const testing::TemporaryFolder folder;
     auto config = ranks_config("resnet8", settings);
@@ -163,6 +176,19 @@ TEST(Ranks, ResumeWithAnotherNumber) {
       train_with(after, config, run);
       EXPECT_LT(distance(calm, run), 1e-10) << before << " ranks, then " << after;
     }
+  }
+}
+
+TEST(Ranks, ResumeNoiseInTheWeightsWithAnotherNumber) {
+  const testing::TemporaryFolder folder;
+  const auto config = ranks_config(
+      "mlp", {"noise.structure=full-fisher", "noise.placement=weights", "noise.scale=0.05", "train.epochs=4"});
+  train_with(1, config, folder / "calm");
+  for (const auto& [before, after] : {std::pair{2, 1}, {1, 2}}) {
+    const auto run = folder / (std::to_string(before) + "-" + std::to_string(after));
+    train_with(before, config, run, 7);
+    train_with(after, config, run);
+    EXPECT_LT(distance(folder / "calm", run), 1e-10) << before << " ranks, then " << after;
   }
 }
 
