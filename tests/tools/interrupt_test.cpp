@@ -132,15 +132,18 @@ class SweepInterrupt : public Interrupt {
 
 TEST_F(SweepInterrupt, KilledItLeavesNoRunBehindAndCanBeRepeatedAtOnce) {
   const testing::Subreaper subreaper;
-  auto process = start(sweep("6"));
+  auto process = start(sweep("10"));
   ASSERT_TRUE(wait_until([&] { return !CheckpointStore(run_folder() / "checkpoints").list().empty(); }, kLong));
   const auto runs = testing::children_of(process.id());
   ASSERT_EQ(runs.size(), 1u) << process.output();
   process.signal(SIGKILL);
   EXPECT_EQ(process.wait(), 128 + SIGKILL);
-  auto repeated = start(sweep("6"));
+  auto repeated = start(sweep("10"));
   testing::expect_killed(runs[0]);
   EXPECT_EQ(repeated.wait(), 0) << repeated.output();
+  EXPECT_THAT(read_file(folder_ / "sweep" / "logs" / (run_folder().filename().string() + ".log")),
+              HasSubstr("resuming "))
+      << "from its checkpoint, not from the start";
 }
 
 TEST_F(SweepInterrupt, PassesBothSignalsOn) {

@@ -15,7 +15,7 @@ constexpr const char* kGround = "lb";
 
 constexpr const char* kVariantNote =
     "Differences to lb in points of test accuracy, with Welch's 95 % confidence interval where both have at least 2 "
-    "seeds; p is that of no difference, adjusted by Holm's method over all lines of the table. |weights| is the norm "
+    "seeds; p is that of no difference, adjusted by Holm's method over these lines. |weights| is the norm "
     "of "
     "all parameters after the last epoch: under batch normalisation a larger norm is a lower effective learning rate.";
 constexpr const char* kPooledNote =

@@ -26,6 +26,21 @@ toml::table parse_variants(const std::filesystem::path& path) {
   }
 }
 
+/// As it would be written after "key=" on the command line.
+std::string text_of(const toml::node& node) {
+  if (const auto* text = node.as_string()) return **text;
+  if (const auto* number = node.as_floating_point()) return fmt::to_string(**number);
+  const auto* list = node.as_array();
+  if (!list) {
+    std::ostringstream text;
+    node.visit([&](const auto& of_type) { text << of_type; });
+    return text.str();
+  }
+  std::string text;
+  for (const auto& part : *list) text += (text.empty() ? "[" : ", ") + text_of(part);
+  return text.empty() ? "[]" : text + "]";
+}
+
 /// "key=value" for every key of the table and of the tables in it, except the regime.
 void add_settings(const toml::table& table, const std::string& prefix, std::vector<std::string>& settings) {
   for (const auto& [name, node] : table) {
@@ -35,9 +50,7 @@ void add_settings(const toml::table& table, const std::string& prefix, std::vect
       add_settings(*inner, key + ".", settings);
       continue;
     }
-    std::ostringstream value;
-    node.visit([&](const auto& of_type) { value << of_type; });
-    settings.push_back(key + "=" + value.str());
+    settings.push_back(key + "=" + text_of(node));
   }
 }
 

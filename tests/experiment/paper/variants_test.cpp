@@ -35,6 +35,8 @@ TEST_F(VariantsTest, AreTheTablesOfTheFileInItsOrder) {
   ASSERT_EQ(variants.size(), 2u);
   EXPECT_EQ(variants[0].name, "z");
   EXPECT_EQ(variants[0].regime, "lb-diag");
+  EXPECT_THAT(variants[0].settings, ElementsAre("noise.placement=gradient", "noise.scale=2"));
+  EXPECT_THAT(variants[1].settings, ElementsAre("train.batch_schedule=[[2, 4096, 1.6]]"));
   const auto o = with_variants(read_file(folder_ / "mine/variants/mnist-f1.toml"));
   const auto runs = planned_runs("variants", [&] {
     auto of_seed = o;
@@ -85,7 +87,7 @@ TEST_F(VariantsTest, AreComparedWithTheLargeBatch) {
   const auto table = json("variants")["tables"][0];
   for (const auto& row : table["rows"]) rows[row[1]] = row.get<std::vector<std::string>>();
   EXPECT_THAT(rows["lb-diag-x2"], ElementsAre("", "lb-diag-x2", "98.22 +- 0.27", "3", "+0.25 [+0.02, +0.47]", "0.074",
-                                              "12.2", "lb-diag: noise.scale=2.0", ""));
+                                              "12.2", "lb-diag: noise.scale=2", ""));
   EXPECT_EQ(rows["lb-trace"][4], "+0.00 [-0.19, +0.19]");
   EXPECT_EQ(rows["lb-trace"][5], "1.000");
   EXPECT_EQ(rows["lb"][4], "-");
