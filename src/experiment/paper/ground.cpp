@@ -46,7 +46,8 @@ void check_search(const fs::path& search, const SweepOptions& options, const std
   const auto missing = std::count_if(outcomes.begin(), outcomes.end(), [](const SweepOutcome& outcome) {
     return outcome.ended < static_cast<std::int64_t>(outcome.point.runs.size());
   });
-  require(missing == 0, fmt::format("{0}: {1} of {2} settings are not trained yet; covnoise sweep {0} trains them",
+  require(missing == 0, fmt::format("{0}: {1} of {2} settings are not trained yet; covnoise sweep {0} trains "
+                                    "them, with --collect it saves the table",
                                     search.string(), missing, outcomes.size()));
   const auto small = settings_of(outcomes, "sb").size(), large = settings_of(outcomes, "lb").size();
   require(small == large && large > 0,
@@ -70,8 +71,11 @@ bool write_ground(const fs::path& search, const fs::path& recipe) {
   const auto file = read_sweep_file(search);
   require(file.has_value(), fmt::format("{}: not a sweep file", search.string()));
   const auto points = sweep_points(file->options);
-  const bool kept = !file->table.empty() && fs::exists(file->table);
-  const auto outcomes = collect_sweep(points, file->out, kept ? EarlierTable(file->table) : std::nullopt).outcomes;
+  require(!file->table.empty() && fs::exists(file->table),
+          fmt::format("{0}: there is no table {1}; covnoise sweep {0} --collect saves it", search.string(),
+                      file->table.string()));
+  const fs::path no_runs = file->table / "none";  // the table has them, whatever settings they had on top
+  const auto outcomes = collect_sweep(points, no_runs, file->table).outcomes;
   check_search(search, file->options, outcomes);
 
   std::set<std::string> common, varied;
