@@ -124,12 +124,12 @@ at::Tensor linear_gradient_cpu(const at::Tensor& a, const at::Tensor& dz) {
 
 bool weight_gradient::faster_than_library(const at::Tensor& x, at::IntArrayRef weight_sizes, std::int64_t groups) {
   constexpr std::int64_t kOutputs = 16;   // of a group: the kernel's vectors
-  constexpr std::int64_t kChannels = 8;   // of a group: a tile; fewer are packed with their padding, which must pay
-  constexpr std::int64_t kExamples = 64;  // off over this many examples
+  constexpr std::int64_t kChannels = 8;   // of a group: a tile; fewer are packed with their padding,
+  constexpr std::int64_t kEnough = 1280;  // which pays off with this many examples x outputs
   const auto type = x.scalar_type();
   return (type == at::kFloat || type == at::kDouble) && x.is_contiguous() && x.numel() > 0 &&
          available_instruction_sets().back() != InstructionSet::kPortable && weight_sizes[0] >= kOutputs * groups &&
-         (weight_sizes[1] >= kChannels || x.size(0) >= kExamples);
+         (weight_sizes[1] >= kChannels || x.size(0) * weight_sizes[0] >= kEnough);
 }
 
 at::Tensor weight_gradient::conv2d_gradient(const at::Tensor& x, const at::Tensor& dz, at::IntArrayRef weight_sizes,
