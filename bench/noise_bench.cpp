@@ -31,6 +31,7 @@ namespace {
 struct Regime {
   std::string name, structure, estimator;
   Placement placement = Placement::kUpdate;
+  double sharpness = 0;
 };
 
 const std::vector<Regime> kRegimes = {
@@ -38,13 +39,15 @@ const std::vector<Regime> kRegimes = {
     {"ghost", "diag-fisher", "ghost"},
     {"exact", "diag-fisher", "exact"},
     {"weights", "diag-fisher", "ghost", Placement::kWeights},
+    {"sharpness", "none", "auto", Placement::kUpdate, 0.1},
     {"lb-trace", "fisher-trace", "exact"},
     {"lb-full", "full-fisher", "auto"},
     {"lb-kfac", "kfac", "exact"},
 };
 
 struct Options {
-  std::string models = "mlp,lenet,alexnet,resnet44,vgg16", regimes = "lb,ghost,exact,weights,lb-trace,lb-full,lb-kfac";
+  std::string models = "mlp,lenet,alexnet,resnet44,vgg16",
+              regimes = "lb,ghost,exact,weights,sharpness,lb-trace,lb-full,lb-kfac";
   std::int64_t batch = 1024, micro = 0;  // 0: the model's own
   int rounds = 3;
 };
@@ -66,7 +69,7 @@ class Step {
     parameters_ = std::make_unique<FlatParameters>(*model_);
     pass_ = std::make_unique<GradientPass>(
         *model_, [this](const at::Tensor& x) { return model_->forward(x); }, *parameters_,
-        GradientPass::Options{128, {}});
+        GradientPass::Options{128, 0, {}, regime.sharpness});
     NoiseOptions noise;
     noise.structure = regime.structure;
     noise.estimator = regime.estimator;
@@ -178,7 +181,8 @@ int main(int argc, char** argv) {
   covnoise::Options options;
   CLI::App app("The cost of noise over the plain large-batch step");
   app.add_option("--models", options.models, "names, separated by commas");
-  app.add_option("--regimes", options.regimes, "of lb,ghost,exact,weights,lb-trace,lb-full,lb-kfac; lb first");
+  app.add_option("--regimes", options.regimes,
+                 "of lb,ghost,exact,weights,sharpness,lb-trace,lb-full,lb-kfac; lb first");
   app.add_option("--batch", options.batch);
   app.add_option("--micro", options.micro);
   app.add_option("--rounds", options.rounds);

@@ -1,6 +1,8 @@
 // GradientPass::run: whole batches, on a GPU as CUDA graphs.
 #include "covnoise/noise/gradient_pass.h"
 
+#include "noise/sharpness.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -29,6 +31,9 @@ GradientPass::GradientPass(torch::nn::Module& module, Loss loss, FlatParameters&
       parameters_(parameters),
       options_(std::move(options)),
       dropout_(dropout_layers(module)) {
+  TORCH_CHECK(options_.sharpness >= 0, "GradientPass::Options::sharpness = ", options_.sharpness,
+              " must be at least 0");
+  if (options_.sharpness > 0) sharpness_ = std::make_unique<Sharpness>(module, parameters, options_.sharpness);
   for (const auto& name : options_.without_noise) {
     const auto& entries = parameters.entries();
     TORCH_CHECK(std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; }),
