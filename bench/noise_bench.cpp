@@ -1,12 +1,15 @@
 // The cost of noise: the step of each regime relative to the plain large-batch step, measured alternately in one run,
 // and the peak memory that each step adds. bench_noise [--models NAME,...] [--batch N] [--micro N] [--rounds N]
+// On a busy machine, `taskset -c 0` measures one thread by its own processor time.
 #include "covnoise/core/memory.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/nn/initialize.h"
 #include "covnoise/nn/model_zoo.h"
 #include "covnoise/noise/gradient_pass.h"
 #include "covnoise/noise/injection.h"
+#include "covnoise/noise/penalty.h"
 #include "covnoise/train/sgd.h"
+#include "support/clock.h"
 #include "support/numbers.h"
 #include "train/loop/weight_noise.h"
 
@@ -19,7 +22,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -31,6 +33,7 @@ namespace {
 struct Regime {
   std::string name, structure, estimator;
   Placement placement = Placement::kUpdate;
+  std::int64_t penalty_every = 0;  // 0: no ghost penalty
   double sharpness = 0;
 };
 
@@ -39,15 +42,18 @@ const std::vector<Regime> kRegimes = {
     {"ghost", "diag-fisher", "ghost"},
     {"exact", "diag-fisher", "exact"},
     {"weights", "diag-fisher", "ghost", Placement::kWeights},
-    {"sharpness", "none", "auto", Placement::kUpdate, 0.1},
+    {"sharpness", "none", "auto", Placement::kUpdate, 0, 0.1},
     {"lb-trace", "fisher-trace", "exact"},
     {"lb-full", "full-fisher", "auto"},
     {"lb-kfac", "kfac", "exact"},
+    {"penalty", "none", "auto", Placement::kUpdate, 1},
+    {"penalty/2", "none", "auto", Placement::kUpdate, 2},
 };
 
+const std::string kAll = "lb,ghost,exact,weights,sharpness,lb-trace,lb-full,lb-kfac,penalty,penalty/2";
+
 struct Options {
-  std::string models = "mlp,lenet,alexnet,resnet44,vgg16",
-              regimes = "lb,ghost,exact,weights,sharpness,lb-trace,lb-full,lb-kfac";
+  std::string models = "mlp,lenet,alexnet,resnet44,vgg16", regimes = kAll;
   std::int64_t batch = 1024, micro = 0;  // 0: the model's own
   int rounds = 3;
 };
@@ -73,38 +79,59 @@ class Step {
     NoiseOptions noise;
     noise.structure = regime.structure;
     noise.estimator = regime.estimator;
+    noise.penalty = regime.penalty_every > 0 ? 1e-3 : 0;
+    noise.penalty_every = std::max<std::int64_t>(1, regime.penalty_every);
+    steps_ = noise.penalty_every;
     noise.placement = regime.placement;
     injection_ = std::make_unique<Injection>(noise, model_info(model).batch_statistics);
+    penalty_ = std::make_unique<GhostPenalty>(noise, *model_, *parameters_);
     sgd_ = std::make_unique<Sgd>(*parameters_, SgdOptions{});
     if (regime.placement == Placement::kWeights) weight_noise_.emplace(*parameters_, /*radius=*/1e-3);
   }
 
+  /// Of one step; the mean of as many as go by from one penalty to the next.
   double seconds() {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = bench::seconds();
+    for (std::int64_t i = 0; i < steps_; ++i) take();
+    return (bench::seconds() - start) / static_cast<double>(steps_);
+  }
+
+ private:
+  void take() {
     StepContext step;
     step.step = count_++;
     step.batch = options_.batch;
     step.lr = 1e-4;
     step.momentum = 0.9;
-    StepNoise noise = injection_->draw(statistics_of(step), step);
+    const auto signs = penalty_->signs(step);
+    const auto statistics = statistics_of(step, signs);
+    StepNoise noise = injection_->draw(statistics, step);
+    if (signs.size > 0) {
+      penalty_->add(step, pass_->signed_sum(), [&](const GradientPass::GroupSigns& alone) {
+        pass_over({{}, 0, static_cast<std::uint32_t>(step.step), 0, alone});
+        return pass_->signed_sum();
+      });
+    }
     if (weight_noise_) {
       weight_noise_->set_next(noise);
       noise = {};
     }
     sgd_->step(step.lr, noise, injection_->placement());
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
- private:
-  GradientStatistics statistics_of(const StepContext& step) {
+  GradientStatistics statistics_of(const StepContext& step, const GradientPass::GroupSigns& signs) {
     std::optional<WeightNoise::InNetwork> noisy_weights;
     if (weight_noise_) noisy_weights.emplace(*weight_noise_);
-    pass_->begin({injection_->needs(step), 0, static_cast<std::uint32_t>(step.step)});
+    pass_over({injection_->needs(step), 0, static_cast<std::uint32_t>(step.step), 0, signs});
+    return pass_->finish();
+  }
+
+  void pass_over(const GradientPass::Request& request) {
+    pass_->begin(request);
     for (std::int64_t first = 0; first < options_.batch; first += options_.micro) {
       const std::int64_t n = std::min(options_.micro, options_.batch - first);
       pass_->add(images_.narrow(0, first, n), labels_.narrow(0, first, n));
     }
-    return pass_->finish();
   }
 
   Options options_;
@@ -113,9 +140,10 @@ class Step {
   std::unique_ptr<FlatParameters> parameters_;
   std::unique_ptr<GradientPass> pass_;
   std::unique_ptr<Injection> injection_;
+  std::unique_ptr<GhostPenalty> penalty_;
   std::unique_ptr<Sgd> sgd_;
   std::optional<WeightNoise> weight_noise_;
-  std::int64_t count_ = 0;
+  std::int64_t count_ = 0, steps_ = 1;
 };
 
 /// Peak resident memory in MiB of a process that takes two steps.
@@ -181,8 +209,7 @@ int main(int argc, char** argv) {
   covnoise::Options options;
   CLI::App app("The cost of noise over the plain large-batch step");
   app.add_option("--models", options.models, "names, separated by commas");
-  app.add_option("--regimes", options.regimes,
-                 "of lb,ghost,exact,weights,sharpness,lb-trace,lb-full,lb-kfac; lb first");
+  app.add_option("--regimes", options.regimes, "of " + covnoise::kAll + "; lb first");
   app.add_option("--batch", options.batch);
   app.add_option("--micro", options.micro);
   app.add_option("--rounds", options.rounds);

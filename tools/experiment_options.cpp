@@ -15,6 +15,11 @@ void add_experiment_options(CLI::App& command, ExperimentArguments& arguments) {
       .add_option("--jobs", arguments.jobs,
                   "parallel runs (default: on a GPU 3 with small batches or 2 with large ones; otherwise 1)")
       ->check(above_zero());
+  command
+      .add_option("--minutes", arguments.minutes,
+                  "time for all runs: starts none that would not end in it, by the duration of finished ones, and "
+                  "interrupts what still runs then (repeat the command to resume)")
+      ->check(above_zero());
 }
 
 RunnerOptions runner_options(const ExperimentArguments& arguments) {
@@ -27,6 +32,7 @@ RunnerOptions runner_options(const ExperimentArguments& arguments) {
   options.program = std::filesystem::read_symlink("/proc/self/exe");
   options.data_dir = arguments.data_dir;
   options.jobs = arguments.jobs;
+  options.minutes = arguments.minutes;
   options.stop_signal = caught_signal;
   options.stop_now = stop_now;
   options.progress_bar = is_terminal();

@@ -9,6 +9,7 @@ namespace covnoise {
 struct ExperimentArguments {
   std::string out, data_dir;
   std::int64_t jobs = 0;
+  double minutes = 0;
 };
 
 void add_experiment_options(CLI::App& command, ExperimentArguments& arguments);

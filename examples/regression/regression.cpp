@@ -1,6 +1,6 @@
 // A network, data and a loss of your own in covnoise::Trainer: run folder, checkpoints, resuming, ranks. A regression
 // on Friedman's function (1991), whose noise has variance 1: no test error can be below it. Prints:
-//   squares by exact, better than the mean
+//   squares by exact, test error 1.425 against 25.8 for the mean
 #include <covnoise/covnoise.h>
 #include <torch/torch.h>
 #include <cstdio>
@@ -28,12 +28,11 @@ int main() {
   covnoise::TrainOptions options;
   options.config = covnoise::load_config(
       {}, {"model=two-layers", "data=friedman", "regime=lb-diag", "train.batch=1024", "train.epochs=100",
-           "train.lr=0.02", "train.clip_norm=1", "train.checkpoint_every=50"});
+           "train.lr=0.05", "train.clip_norm=1", "train.checkpoint_every=50"});
   options.out = "runs/regression";
   covnoise::Trainer trainer(options, covnoise::make_task<Batch>([] { return std::make_shared<Network>(); }, loss,
                                                                 friedman(8192, 0), friedman(2048, 1)));
   trainer.run();  // resumes an interrupted run; a finished one is not trained again
-  const bool better = trainer.evaluate().loss < friedman(2048, 1).y.var().item<double>();
-  const char* const estimator = trainer.config().noise.estimator.c_str();
-  std::printf("squares by %s, %s than the mean\n", estimator, better ? "better" : "worse");
+  std::printf("squares by %s, test error %.3f against %.1f for the mean\n", trainer.config().noise.estimator.c_str(),
+              trainer.evaluate().loss, friedman(2048, 1).y.var().item<double>());
 }

@@ -40,7 +40,7 @@ class TomlScan {
     const char c = text_[at_];
     if (c == '#') return skip([](char next) { return next == '\n'; }, false, "");
     for (const std::string_view quotes : {"\"\"\"", "'''", "\"", "'"}) {
-      if (starts(quotes)) return text_in(quotes);
+      if (starts(quotes)) return starts_a_word() ? text_in(quotes) : "a quote inside a word";
     }
     if (is_control(c)) return "a control character";
     if (!is_ascii(c)) return "a character that must be in quotes";
@@ -50,11 +50,19 @@ class TomlScan {
     return nullptr;
   }
 
+  char before() const { return at_ == 0 ? '\n' : text_[at_ - 1]; }
+  /// toml++ takes a quote after a digit or a letter for a part of the word.
+  bool starts_a_word() const { return std::string_view(" \t\r\n=,[]{}.\xBF").find(before()) != std::string_view::npos; }
+
   const char* text_in(std::string_view quotes) {
+    const bool dotted = before() == '.';
     at_ += quotes.size();
+    const std::size_t start = at_;
     const bool one_line = quotes.size() == 1;
     const char* what =
         skip([&](char c) { return (one_line && c == '\n') || starts(quotes); }, quotes[0] == '"', quotes);
+    if (!what && dotted && !std::all_of(text_.begin() + start, text_.begin() + at_, is_ascii))
+      what = "a character other than ASCII after a dot";
     if (what || !starts(quotes)) return what;
     at_ += quotes.size();
     for (int more = 0; !one_line && more < 2 && starts(quotes.substr(0, 1)); ++more) ++at_;  // """" ends with a quote
@@ -67,12 +75,9 @@ class TomlScan {
     for (; at_ < text_.size() && !ends(text_[at_]); ++at_) {
       if (is_control(text_[at_])) return "a control character";
       if (!escapes || text_[at_] != '\\') continue;
-      at_ = std::min(at_ + 1, text_.size() - 1);
-      if (quotes.size() == 3 && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) {
-        at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size()) - 1;
-        if (at_ + 1 < text_.size() && !is_ascii(text_[at_ + 1]))
-          return "a character other than ASCII after a backslash";
-      }
+      const std::size_t next = quotes.size() == 3 ? text_.find_first_not_of(" \t\r\n", at_ + 1) : at_ + 1;
+      if (next < text_.size() && !is_ascii(text_[next])) return "a character other than ASCII after a backslash";
+      at_ = next == at_ + 1 ? std::min(next, text_.size() - 1) : std::min(next, text_.size()) - 1;
       if (is_control(text_[at_])) return "a control character";
     }
     return nullptr;

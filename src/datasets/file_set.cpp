@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace covnoise {
 namespace {
 
@@ -35,16 +37,33 @@ std::string problem_of(const Layout& layout, std::size_t index, const KnownFile&
                        const FileSet& set) {
   try {
     parse(layout, index, file, set);
-    const std::string& expected = file.filename() == known.name ? known.md5 : known.packed_md5;
-    const std::string md5 = md5_hex_of_file(file);
-    return md5 == expected ? "" : fmt::format("{}: MD5 is {}, expected {}", file.string(), md5, expected);
+    const std::string& expected = file.filename() == known.name ? known.sha256 : known.packed_sha256;
+    if (expected.empty()) return "";
+    const std::string sha256 = sha256_hex_of_file(file);
+    return sha256 == expected ? "" : fmt::format("{}: SHA-256 is {}, expected {}", file.string(), sha256, expected);
   } catch (const Error& error) {
     return error.what();
   }
 }
 
-/// The digest of the images and labels is the quick test, for every form of the files. The checksums of the files
-/// decide if it fails, and say which file is damaged. `source` keeps the digest, which a run records.
+DataSource read_source(const FoundFiles& found, const FileSet& set) {
+  DataSource source;
+  source.name = set.summary.name;
+  source.classes = set.classes;
+  source.augment = set.augment;
+  source.train = read_files(*found.layout, found.train, set);
+  source.test = read_files(*found.layout, found.test, set);
+  return source;
+}
+
+/// For the files whose checksum is not known: what is wrong with the images and labels of all files together.
+std::string problem_of_all(const FoundFiles& found, const FileSet& set) {
+  if (set.digest.empty() || data_digest(read_source(found, set)) == set.digest) return "";
+  return fmt::format("{}: the images and labels are not those of {}", found.folder.string(), set.summary.name);
+}
+
+/// The digest of the images and labels decides, for every form of the files; the checksums of the files say which one
+/// is damaged. `source` keeps the digest, which a run records.
 void refuse_damaged_files(const FileSet& set, const DataOptions& options, DataSource& source) {
   source.digest = data_digest(source);
   if (source.digest == set.digest) return;
@@ -69,12 +88,7 @@ Dataset read_files(const Layout& layout, const std::vector<fs::path>& files, con
 
 DataSource load_files(const FileSet& set, const DataOptions& options) {
   const FoundFiles found = require_files(set, options);
-  DataSource source;
-  source.name = set.summary.name;
-  source.classes = set.classes;
-  source.augment = set.augment;
-  source.train = read_files(*found.layout, found.train, set);
-  source.test = read_files(*found.layout, found.test, set);
+  DataSource source = read_source(found, set);
   refuse_damaged_files(set, options, source);
   return source;
 }
@@ -89,6 +103,9 @@ std::vector<FileReport> verify_files(const FileSet& set, const DataOptions& opti
   for (std::size_t i = 0; i < found.test.size(); ++i) {
     reports.push_back({found.test[i], problem_of(layout, i, layout.test[i], found.test[i], set)});
   }
+  const bool good =
+      std::all_of(reports.begin(), reports.end(), [](const auto& report) { return report.problem.empty(); });
+  if (good) reports.front().problem = problem_of_all(found, set);
   return reports;
 }
 

@@ -12,8 +12,8 @@ namespace covnoise {
 
 struct KnownFile {
   std::string name;
-  std::string md5;
-  std::string packed_md5;  // of NAME.gz, which may be there instead; empty: no such form
+  std::string sha256;         // empty: not known; the digest of the set decides
+  std::string packed_sha256;  // of NAME.gz, which may be there instead; empty: no such form
 };
 
 /// One form of a data set on disk.
@@ -25,7 +25,7 @@ struct Layout {
 };
 
 struct Download {
-  std::string file, md5;
+  std::string file, sha256;
   bool archive = false;  // a tar.gz with the files of the first layout; otherwise one of them, gzipped
 };
 

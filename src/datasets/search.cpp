@@ -31,19 +31,19 @@ bool is_file(const fs::path& path) {
 fs::path existing(const fs::path& folder, const KnownFile& file) {
   if (is_file(folder / file.name)) return folder / file.name;
   const fs::path packed = folder / (file.name + ".gz");
-  return !file.packed_md5.empty() && is_file(packed) ? packed : fs::path();
+  return !file.packed_sha256.empty() && is_file(packed) ? packed : fs::path();
 }
 
 /// MNIST and Fashion-MNIST use the same file names. If the folder does not tell which it is, the checksum of the labels
 /// does.
 bool belongs_to_another(const FileSet& set, const FoundFiles& found, const std::vector<FileSet>& known) {
   if (found.layout->form != Layout::Form::kIdx) return false;
-  const std::string md5 = md5_hex_of_file(found.test.back());
+  const std::string sha256 = sha256_hex_of_file(found.test.back());
   for (const FileSet& other : known) {
     if (other.summary.name == set.summary.name) continue;
     for (const Layout& layout : other.layouts) {
       const KnownFile& labels = layout.test.back();
-      if (md5 == labels.md5 || md5 == labels.packed_md5) return true;
+      if (sha256 == labels.sha256 || sha256 == labels.packed_sha256) return true;
     }
   }
   return false;

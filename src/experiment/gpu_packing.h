@@ -8,6 +8,9 @@
 
 namespace covnoise {
 
+/// The document of a run (StoredRun::document) that says how many runs were trained at once with it, at most.
+constexpr const char* kPacking = "packing";
+
 /// How many runs like this one are trained in parallel: `asked`, or if that is 0, as many as suit the device.
 std::int64_t side_by_side(const Config& config, std::int64_t asked);
 

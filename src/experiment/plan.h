@@ -1,9 +1,9 @@
 #pragma once
-#include "covnoise/experiment/runner.h"
+#include "experiment/run_state.h"
 
 namespace covnoise {
 
-/// The number of runs and one line per run: its main settings, and its state below `out`.
-std::string plan_text(const std::vector<RunSpec>& specs, const std::filesystem::path& out);
+/// The number of runs and one line per run: its main settings, and its state.
+std::string plan_text(const std::vector<Trained>& runs);
 
 }  // namespace covnoise

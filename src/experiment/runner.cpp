@@ -10,6 +10,8 @@
 #include "covnoise/train/diverged.h"
 #include "covnoise/train/internal/checkpoint.h"
 #include "covnoise/train/internal/run_folder.h"
+#include "covnoise/train/internal/stored_run.h"
+#include "experiment/durations.h"
 #include "experiment/gpu_packing.h"
 
 #include <fmt/format.h>
@@ -18,6 +20,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <iterator>
+#include <limits>
 #include <thread>
 
 namespace covnoise {
@@ -25,6 +30,11 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr auto kPoll = std::chrono::milliseconds(50);
+constexpr double kAround = 5;  // seconds before and after a training: to load LibTorch and data, to save the end
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 fs::path folder_below(const fs::path& out, const RunSpec& spec) { return out / "runs" / spec.name; }
 
@@ -48,6 +58,10 @@ bool ended(const RunSpec& spec, const fs::path& run) {
   return checkpoints.empty() || checkpoints.back().step == summary->step;
 }
 
+std::int64_t epochs_done(const fs::path& run) {
+  return fs::exists(RunFolder{run}.metrics()) ? summarize_run(run).epoch : 0;
+}
+
 std::string last_line(const fs::path& log) {
   std::string text = read_file(log);
   while (!text.empty() && text.back() == '\n') text.pop_back();
@@ -58,12 +72,20 @@ std::string last_line(const fs::path& log) {
 class Queue {
  public:
   Queue(const std::vector<RunSpec>& specs, const RunnerOptions& options)
-      : options_(options), relay_(options.stop_signal, options.stop_now) {
+      : options_(options),
+        relay_(options.stop_signal, options.stop_now),
+        clock_(options.clock ? options.clock : steady_seconds),
+        end_(options.minutes > 0 ? clock_() + 60 * options.minutes : std::numeric_limits<double>::infinity()) {
     require(options.jobs >= 0, fmt::format("{} parallel runs: at least 1 is needed", options.jobs));
     for (const auto& spec : specs) {
-      if (!ended(spec, folder_of(spec))) waiting_.push_back(results_.size());
+      if (!ended(spec, folder_of(spec)))
+        waiting_.push_back(results_.size());
+      else
+        note_duration(spec);
       results_.push_back({spec, {}, {}});
+      epochs_done_.push_back(epochs_done(folder_of(spec)));
     }
+    for (const auto& run : options.known) elsewhere_.add(run.config, run.seconds);
     before_ = results_.size() - waiting_.size();
   }
 
@@ -76,8 +98,10 @@ class Queue {
       });
       if (stopping_ == 0) stopping_ = relay_.signal();
       if (stopping_ != 0 && running_.empty()) break;
-      while (stopping_ == 0 && start_one()) {
+      stop_in_time();
+      while (stopping_ == 0 && !time_is_up() && start_one()) {
       }
+      if (running_.empty()) break;  // nothing of what is left ends in time
       std::this_thread::sleep_for(kPoll);
       collect(bar);
     }
@@ -87,9 +111,16 @@ class Queue {
                               results_.size() - before_ - done_ + failures_of(results_).size(), results_.size()),
                   128 + stopping_);
     }
+    std::size_t left = 0;
     for (auto& result : results_) {
-      if (result.failure.empty()) result.summary = summarize_run(folder_of(result.spec));
+      if (!result.failure.empty()) continue;
+      result.summary = finished_outcome(result.spec, folder_of(result.spec));
+      left += result.summary ? 0 : 1;
     }
+    if (left > 0)
+      options_.say(
+          fmt::format("{} of {} runs would not end in the {:g} minutes, or did not; repeat the command to resume", left,
+                      results_.size(), options_.minutes));
     return results_;
   }
 
@@ -97,18 +128,44 @@ class Queue {
   struct Job {
     std::size_t index;
     ChildProcess process;
+    std::size_t side_by_side;  // the most so far
   };
 
-  /// Starts the next run that there is room for; false if there is none.
+  bool time_is_up() const { return clock_() >= end_; }
+
+  /// Interrupts the runs when the time is up, once.
+  void stop_in_time() {
+    if (interrupted_ || !time_is_up()) return;
+    interrupted_ = true;
+    for (auto& job : running_) job.process.signal(SIGINT);
+  }
+
+  void note_duration(const RunSpec& spec) {
+    const auto summary = summarize_run(folder_of(spec));
+    if (!summary.diverged) here_.add(summary.config, summary.seconds);
+  }
+
+  /// Whether a run would end in time. One of an unknown duration may.
+  bool fits(std::size_t index) const {
+    if (std::isinf(end_)) return true;
+    const auto& spec = results_[index].spec;
+    auto left = here_.left(spec.config, epochs_done_[index]);
+    if (!left) left = elsewhere_.left(spec.config, epochs_done_[index]);
+    return !left || clock_() + *left + kAround <= end_;
+  }
+
+  /// Starts the next run that there is room and time for; false if there is none.
   bool start_one() {
+    std::vector<std::size_t> in_time;
+    std::copy_if(waiting_.begin(), waiting_.end(), std::back_inserter(in_time),
+                 [&](std::size_t index) { return fits(index); });
     std::vector<const Config*> waiting, running;
-    for (const std::size_t index : waiting_) waiting.push_back(&results_[index].spec.config);
+    for (const std::size_t index : in_time) waiting.push_back(&results_[index].spec.config);
     for (const auto& job : running_) running.push_back(&results_[job.index].spec.config);
     const auto next = next_to_start(waiting, running, options_.jobs);
     if (!next) return false;
-    const std::size_t index = waiting_[*next];
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(*next));
-    start(index);
+    waiting_.erase(std::find(waiting_.begin(), waiting_.end(), in_time[*next]));
+    start(in_time[*next]);
     return true;
   }
 
@@ -126,8 +183,19 @@ class Queue {
         "--threads",
         fmt::to_string(std::max<std::int64_t>(1, available_processors() / side_by_side(spec.config, options_.jobs)))};
     if (!options_.data_dir.empty()) words.insert(words.end(), {"--data-dir", options_.data_dir});
-    running_.push_back({index, ChildProcess({words, {}, log})});
+    const auto before = kept_json(packing_of(spec)).value("side_by_side", std::size_t{0});  // of a run that is resumed
+    running_.push_back({index, ChildProcess({words, {}, log}), before});
+    for (auto& job : running_) note_packing(job);
   }
+
+  void note_packing(Job& job) {
+    if (job.side_by_side >= running_.size()) return;
+    job.side_by_side = running_.size();
+    write_file_synced(packing_of(results_[job.index].spec),
+                      fmt::format("{{\"side_by_side\": {}}}\n", job.side_by_side));
+  }
+
+  fs::path packing_of(const RunSpec& spec) const { return folder_of(spec) / (std::string(kPacking) + ".json"); }
 
   void collect(ProgressBar& bar) {
     for (std::size_t i = 0; i < running_.size();) {
@@ -138,7 +206,8 @@ class Queue {
       }
       const std::size_t index = running_[i].index;
       running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
-      if (stopping_ != 0 && *code != 0 && *code != kDivergedExit) continue;
+      const bool stopped = stopping_ != 0 || (interrupted_ && *code == 128 + SIGINT);
+      if (stopped && *code != 0 && *code != kDivergedExit) continue;
       finish(index, *code);
       bar.update(static_cast<std::int64_t>(++done_), results_[index].spec.name);
       if (!bar.enabled()) options_.say(progress_text(index));
@@ -148,6 +217,10 @@ class Queue {
   void finish(std::size_t index, int code) {
     // It was interrupted itself.
     if (code == 128 + SIGINT || code == 128 + SIGTERM || code == 128 + SIGHUP) stopping_ = code - 128;
+    if (code == 0 || code == kDivergedExit) {
+      note_duration(results_[index].spec);
+      options_.ended(results_[index].spec);
+    }
     if (stopping_ != 0 || code == 0 || code == kDivergedExit) return;
     results_[index].failure = fmt::format("the run {} failed: {} (log: {})", results_[index].spec.name,
                                           last_line(log_of(index)), log_of(index).string());
@@ -173,6 +246,11 @@ class Queue {
 
   const RunnerOptions& options_;
   SignalRelay relay_;
+  std::function<double()> clock_;
+  double end_;
+  bool interrupted_ = false;  // because the time was up
+  Durations here_, elsewhere_;
+  std::vector<std::int64_t> epochs_done_;  // before this queue, by run
   std::vector<RunResult> results_;
   std::vector<std::size_t> waiting_;
   std::vector<Job> running_;

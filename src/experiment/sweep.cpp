@@ -150,7 +150,9 @@ std::string remark(const SweepOutcome& outcome) {
 
 std::string sweep_plan(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
                        const EarlierTable& earlier) {
-  return plan_text(specs_of(points, read_earlier(earlier, points)), out);
+  std::vector<Trained> runs;
+  for (const auto& spec : specs_of(points, read_earlier(earlier, points))) runs.push_back(look_up(spec, out));
+  return plan_text(runs);
 }
 
 SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options,
@@ -196,7 +198,7 @@ std::vector<std::filesystem::path> save_sweep(const std::vector<SweepOutcome>& o
     for (const double number : {static_cast<double>(outcome.ended), static_cast<double>(outcome.diverged),
                                 outcome.accuracy, outcome.deviation, outcome.test_accuracy})
       cells.push_back(fmt::to_string(number));
-    table.add_row(cells);
+    if (outcome.ended > 0) table.add_row(cells);  // otherwise there is nothing to keep
     json["points"].push_back({{"values", values},
                               {"runs", outcome.ended},
                               {"diverged", outcome.diverged},

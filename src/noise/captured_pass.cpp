@@ -1,6 +1,7 @@
 // GradientPass::run: whole batches, on a GPU as CUDA graphs.
 #include "covnoise/noise/gradient_pass.h"
 
+#include "covnoise/ops/random.h"
 #include "noise/sharpness.h"
 
 #include <ATen/ATen.h>
@@ -18,6 +19,7 @@ void at_once(const std::function<void()>& callback) { callback(); }
 
 struct GradientPass::Captured {
   Needs needs;
+  GroupSigns groups;
   std::int64_t size;  // of the batch
   Examples examples;  // what the graph reads
   Result result;
@@ -30,7 +32,10 @@ GradientPass::GradientPass(torch::nn::Module& module, Loss loss, FlatParameters&
       loss_(std::move(loss)),
       parameters_(parameters),
       options_(std::move(options)),
-      dropout_(dropout_layers(module)) {
+      dropout_(dropout_layers(module)),
+      signs_(fill_signs),
+      group_signs_(fill_signs),
+      labels_(fill_uniform) {
   TORCH_CHECK(options_.sharpness >= 0, "GradientPass::Options::sharpness = ", options_.sharpness,
               " must be at least 0");
   if (options_.sharpness > 0) sharpness_ = std::make_unique<Sharpness>(module, parameters, options_.sharpness);
@@ -67,6 +72,8 @@ StepMetrics StepMetrics::unpack(const double* packed) {
 
 GradientPass::Result GradientPass::finish_with_metrics() {
   Result result;
+  if (groups_.size > 0) result.signed_sum = signed_;
+  if (groups_.alone) return result;
   result.statistics = finish();
   const auto &diagonal = result.statistics.diagonal, &gradient = result.statistics.gradient;
   at::Tensor norm, diagonal_sum;
@@ -98,8 +105,9 @@ const GradientPass::Result& GradientPass::run(const Request& request, const Batc
 }
 
 GradientPass::Captured* GradientPass::find_captured(std::int64_t batch) {
-  const auto found = std::find_if(captured_.begin(), captured_.end(),
-                                  [&](const auto& kind) { return kind->needs == needs_ && kind->size == batch; });
+  const auto found = std::find_if(captured_.begin(), captured_.end(), [&](const auto& kind) {
+    return kind->needs == needs_ && kind->groups == groups_ && kind->size == batch;
+  });
   return found == captured_.end() ? nullptr : found->get();
 }
 
@@ -117,6 +125,7 @@ const GradientPass::Result& GradientPass::run_captured(const Batch& batch) {
     captured_.push_back(std::make_unique<Captured>());
     kind = captured_.back().get();
     kind->needs = needs_;
+    kind->groups = groups_;
     kind->size = batch.size;
     kind->examples = batch.load(0, batch.size);
     for (auto& tensor : kind->examples)

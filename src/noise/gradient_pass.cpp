@@ -16,12 +16,15 @@ namespace covnoise {
 void GradientPass::begin(const Request& request) {
   const Needs& needs = request.needs;
   needs_ = needs;
+  groups_ = request.groups;
+  TORCH_CHECK(groups_.size > 0 || (groups_.size == 0 && !groups_.alone), "groups of ", groups_.size,
+              " examples with one sign: there must be at least one in each");
+  TORCH_CHECK(!sharpness_ || groups_.size == 0, "signs of groups need gradients at one theta, not with sharpness");
   first_ = request.first;
   for (auto* layer : dropout_) layer->start(request.seed, request.step, request.first);
-  signs_.stream = {request.seed, Purpose::kSigns, request.step};
-  labels_.stream = {request.seed, Purpose::kLabels, request.step};
-  if (signs_.values.defined()) fill_signs(signs_.values, signs_.stream);
-  if (labels_.values.defined()) fill_uniform(labels_.values, labels_.stream);
+  signs_.start({request.seed, Purpose::kSigns, request.step});
+  group_signs_.start({request.seed, nth(Purpose::kSigns, 1), request.step});
+  labels_.start({request.seed, Purpose::kLabels, request.step});
   examples_ = 0;
   if (by_layers()) {
     if (!recorder_) recorder_.emplace(module_, parameters_);
@@ -56,6 +59,11 @@ void GradientPass::check_accounted() const {
 
 void GradientPass::start_sums() {
   const torch::NoGradGuard no_grad;
+  if (groups_.size > 0) {
+    if (!signed_.defined()) signed_ = parameters_.zeros();
+    signed_.zero_();
+  }
+  if (groups_.alone) return;
   parameters_.gradient().zero_();
   sums_end_ = parameters_.size();
   if (!loss_sum_.defined()) {
@@ -105,6 +113,7 @@ void GradientPass::add(const Examples& examples) {
   first_of_micro_ = first_ + examples_;
   for (auto* layer : dropout_) layer->set_offset(examples_);
   examples_ += count_of(examples);
+  if (groups_.alone) return signed_backward(losses_of(examples));
   std::optional<Sharpness::InNetwork> ascended;
   if (sharpness_) {
     ascend(examples);
@@ -112,7 +121,7 @@ void GradientPass::add(const Examples& examples) {
   }
   const bool statistics = by_layers();
   const bool of_model = statistics && needs_.labels == Labels::kModel;
-  const bool extra = needs_.extra != ExtraBackward::kNone;
+  const bool extra = needs_.extra != ExtraBackward::kNone, groups = groups_.size > 0;
   if (statistics) {
     recorder_->set_active(true);
     recorder_->begin_pass(first_of_micro_, count_of(examples));
@@ -120,15 +129,17 @@ void GradientPass::add(const Examples& examples) {
   const auto losses = losses_of(examples);
   if (statistics) recorder_->check_uses(losses.values);
   if (of_model) recorder_->set_active(false);
-  torch::autograd::backward({losses.values}, {torch::ones_like(losses.values)}, /*retain_graph=*/of_model || extra);
+  torch::autograd::backward({losses.values}, {torch::ones_like(losses.values)},
+                            /*retain_graph=*/of_model || extra || groups);
   if (of_model) {
     recorder_->set_active(true);
     const auto sampled = sampled_losses(losses);
-    torch::autograd::grad({sampled}, trainable(), {torch::ones_like(sampled)}, /*retain_graph=*/extra,
+    torch::autograd::grad({sampled}, trainable(), {torch::ones_like(sampled)}, /*retain_graph=*/extra || groups,
                           /*create_graph=*/false, /*allow_unused=*/true);
   }
   if (statistics) recorder_->stop();
-  if (extra) draw_backward(losses);
+  if (extra) draw_backward(losses, /*retain_graph=*/groups);
+  if (groups) signed_backward(losses);
   const torch::NoGradGuard no_grad;
   if (needs_.squares == Squares::kMicro) add_micro_batch(count_of(examples));
   if (!sharpness_) add_losses(losses);
@@ -165,18 +176,6 @@ void GradientPass::add_micro_batch(std::int64_t examples) {
   gradient.zero_();
 }
 
-/// [examples of this micro-batch, columns].
-template <class Fill>
-at::Tensor GradientPass::next_of(Drawn& drawn, std::int64_t columns, const at::TensorOptions& options,
-                                 const Fill& fill) const {
-  const std::int64_t end = first_ + examples_;
-  if (!drawn.values.defined() || drawn.values.size(0) < end || drawn.values.size(1) != columns) {
-    drawn.values = at::empty({end, columns}, options);
-    fill(drawn.values, drawn.stream);
-  }
-  return drawn.values.slice(0, first_of_micro_, end);
-}
-
 at::Tensor GradientPass::sampled_losses(const Losses& losses) {
   if (!losses.of_drawn_labels) {
     throw Error(
@@ -184,18 +183,37 @@ at::Tensor GradientPass::sampled_losses(const Losses& losses) {
         "noise.labels = \"model\" need; use full-fisher, or noise.labels = \"data\"");
   }
   const auto options = losses.values.options().requires_grad(false).dtype(at::kDouble);
-  return losses.of_drawn_labels([&](std::int64_t columns) { return next_of(labels_, columns, options, fill_uniform); });
+  return losses.of_drawn_labels(
+      [&](std::int64_t columns) { return labels_.rows(first_of_micro_, first_ + examples_, columns, options); });
 }
 
-void GradientPass::draw_backward(const Losses& losses) {
-  const bool sampled = needs_.extra == ExtraBackward::kSampledLabels;
-  const auto target = sampled ? sampled_losses(losses) : losses.values;
-  const auto signs = sampled ? torch::ones_like(target)
-                             : next_of(signs_, 1, target.options().requires_grad(false), fill_signs).squeeze(1);
-  const auto gradients = torch::autograd::grad({target}, trainable(), {signs}, /*retain_graph=*/false,
+void GradientPass::draw_backward(const Losses& losses, bool retain_graph) {
+  const auto options = losses.values.options().requires_grad(false);
+  if (needs_.extra == ExtraBackward::kSampledLabels) {
+    const auto sampled = sampled_losses(losses);
+    return add_gradients(sampled, torch::ones_like(sampled), retain_graph, draw_);
+  }
+  const auto signs = signs_.rows(first_of_micro_, first_ + examples_, 1, options);
+  add_gradients(losses.values, signs.squeeze(1), retain_graph, draw_);
+}
+
+/// The last pass through the graph of this micro-batch, which need not be whole groups.
+void GradientPass::signed_backward(const Losses& losses) {
+  const std::int64_t size = groups_.size, end = first_ + examples_;
+  const std::int64_t begin_group = first_of_micro_ / size, end_group = (end + size - 1) / size;
+  const auto groups = group_signs_.rows(begin_group, end_group, 1, losses.values.options().requires_grad(false));
+  const auto signs = groups.expand({end_group - begin_group, size}).reshape({-1});
+  add_gradients(losses.values, signs.slice(0, first_of_micro_ - begin_group * size, end - begin_group * size),
+                /*retain_graph=*/false, signed_);
+}
+
+/// buffer += sum_i factor_i grad l_i.
+void GradientPass::add_gradients(const at::Tensor& losses, const at::Tensor& factors, bool retain_graph,
+                                 const at::Tensor& buffer) {
+  const auto gradients = torch::autograd::grad({losses}, trainable(), {factors}, retain_graph,
                                                /*create_graph=*/false, /*allow_unused=*/true);
   const torch::NoGradGuard no_grad;
-  const auto views = parameters_.views(draw_);
+  const auto views = parameters_.views(buffer);
   for (std::size_t i = 0; i < views.size(); ++i) {
     if (gradients[i].defined()) views[i].add_(gradients[i]);
   }

@@ -1,6 +1,7 @@
 #include "covnoise/ops/convolution.h"
 
 #include "covnoise/ops/internal/optional_tensor.h"
+#include "ops/weight_gradient/weight_gradient_cpu.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -19,9 +20,16 @@ std::tuple<at::Tensor, at::Tensor> gradients_cpu(const at::Tensor& dz, const at:
                                                  at::IntArrayRef stride, at::IntArrayRef padding,
                                                  at::IntArrayRef dilation, std::int64_t groups, bool input,
                                                  bool kernel) {
-  const auto result = at::convolution_backward(dz, x, weight, at::OptionalIntArrayRef{}, stride, padding, dilation,
-                                               false, {0, 0}, groups, {input, kernel, false});
-  return {input ? std::get<0>(result) : nothing_like(x), kernel ? std::get<1>(result) : nothing_like(weight)};
+  const bool ours = kernel && weight_gradient::faster_than_library(x, weight.sizes(), groups);
+  auto dx = nothing_like(x), dweight = nothing_like(weight);
+  if (input || (kernel && !ours)) {
+    const auto result = at::convolution_backward(dz, x, weight, at::OptionalIntArrayRef{}, stride, padding, dilation,
+                                                 false, {0, 0}, groups, {input, kernel && !ours, false});
+    if (input) dx = std::get<0>(result);
+    if (kernel && !ours) dweight = std::get<1>(result);
+  }
+  if (ours) dweight = weight_gradient::conv2d_gradient(x, dz, weight.sizes(), stride, padding, dilation, groups);
+  return {dx, dweight};
 }
 
 }  // namespace

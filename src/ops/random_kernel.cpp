@@ -1,17 +1,16 @@
 #include "ops/random_kernel.h"
 
+#include <cmath>
+
 namespace covnoise {
 namespace {
 
 constexpr int kLanes = 64;  // blocks of four normals computed together
 constexpr std::int64_t kNormals = std::int64_t{4} * kLanes;
 
-/// Normals of blocks [block, block + kLanes). Plain loops over lanes: one version per instruction set, chosen when the
-/// program starts.
-#if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
-#endif
-void normal_blocks(std::uint64_t seed, std::uint32_t step, std::uint32_t purpose, std::uint64_t block, float* out) {
+/// Normals of blocks [block, block + kLanes). Plain loops over lanes, which compilers turn into vectors.
+[[gnu::always_inline]] inline void compute_blocks(std::uint64_t seed, std::uint32_t step, std::uint32_t purpose,
+                                                  std::uint64_t block, float* out) {
   std::uint32_t x0[kLanes], x1[kLanes], x2[kLanes], x3[kLanes];
   for (int l = 0; l < kLanes; ++l) {
     x0[l] = static_cast<std::uint32_t>(block + l);
@@ -48,17 +47,51 @@ void normal_blocks(std::uint64_t seed, std::uint32_t step, std::uint32_t purpose
   }
 }
 
+void blocks_portable(std::uint64_t seed, std::uint32_t step, std::uint32_t purpose, std::uint64_t block, float* out) {
+  compute_blocks(seed, step, purpose, block, out);
+}
+
+// By what the processor has, not by its name as target_clones("arch=...") would, which leaves later ones with SSE2.
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("avx2,fma"))) void blocks_avx2(std::uint64_t seed, std::uint32_t step, std::uint32_t purpose,
+                                                     std::uint64_t block, float* out) {
+  compute_blocks(seed, step, purpose, block, out);
+}
+
+__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))) void blocks_avx512(
+    std::uint64_t seed, std::uint32_t step, std::uint32_t purpose, std::uint64_t block, float* out) {
+  compute_blocks(seed, step, purpose, block, out);
+}
+
+decltype(&blocks_portable) fastest_blocks() {
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  return avx512 ? blocks_avx512 : avx2 ? blocks_avx2 : blocks_portable;
+}
+#else
+decltype(&blocks_portable) fastest_blocks() { return blocks_portable; }
+#endif
+
 }  // namespace
 
 void normals(const RandomStream& stream, std::int64_t begin, std::int64_t end, float* out) {
+  static const auto blocks = fastest_blocks();
   const auto purpose = static_cast<std::uint32_t>(stream.purpose);
   float tail[kNormals];
   for (std::int64_t i = begin; i < end; i += kNormals) {
     const bool whole = i + kNormals <= end;
-    normal_blocks(stream.seed, stream.step, purpose, stream.first + static_cast<std::uint64_t>(i) / 4,
-                  whole ? out + (i - begin) : tail);
+    blocks(stream.seed, stream.step, purpose, stream.first + static_cast<std::uint64_t>(i) / 4,
+           whole ? out + (i - begin) : tail);
     for (std::int64_t j = i; !whole && j < end; ++j) out[j - begin] = tail[j - i];
   }
 }
+
+template <typename T>
+void scale_normals(std::int64_t count, const T* variance, T scale, const float* normal, T* noise) {
+  for (std::int64_t i = 0; i < count; ++i) noise[i] = std::sqrt(variance[i]) * static_cast<T>(normal[i]) * scale;
+}
+template void scale_normals<float>(std::int64_t, const float*, float, const float*, float*);
+template void scale_normals<double>(std::int64_t, const double*, double, const float*, double*);
 
 }  // namespace covnoise

@@ -7,7 +7,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cmath>
 
 // What the updates of the optimizers share on a CPU.
 namespace covnoise::update_loop {
@@ -23,8 +22,7 @@ void update_drawing(std::int64_t size, const T* variance, T scale, const RandomS
     for (std::int64_t c = first; c < last; ++c) {
       const std::int64_t begin = c * kNoiseChunk, end = std::min(size, begin + kNoiseChunk);
       normals(stream, begin, end, normal);
-      for (std::int64_t i = begin; i < end; ++i)
-        noise[i - begin] = static_cast<T>(std::sqrt(variance[i]) * static_cast<T>(normal[i - begin])) * scale;
+      scale_normals(end - begin, variance + begin, scale, normal, noise);
       range(begin, end, noise);
     }
   });

@@ -26,13 +26,5 @@ TEST(Sha256, OfAFileIsThatOfItsBytes) {
   EXPECT_THROW(sha256_hex_of_file(folder.path()), Error);
 }
 
-// RFC 1321, appendix A.5.
-TEST(Md5, MatchesTheStandardsExample) {
-  const testing::TemporaryFolder folder;
-  write_file_synced(folder / "data", "message digest");
-  EXPECT_EQ(md5_hex_of_file(folder / "data"), "f96b697d7cb7938d525a2f31aaf161d0");
-  EXPECT_THROW(md5_hex_of_file(folder / "missing"), Error);
-}
-
 }  // namespace
 }  // namespace covnoise

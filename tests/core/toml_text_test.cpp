@@ -26,7 +26,15 @@ TEST(TomlText, RefusesControlCharacters) {
 TEST(TomlText, RefusesLettersOutsideOfQuotes) {
   EXPECT_EQ(toml_problem("tra\xc3\xa4n = 1"), "1:4: a character that must be in quotes");
   EXPECT_EQ(toml_problem("a = \"b\"\xc2\xa0"), "1:8: a character that must be in quotes");
-  EXPECT_EQ(toml_problem("a = \"\"\"\\\n \xc3\xa4\"\"\""), "2:1: a character other than ASCII after a backslash");
+  EXPECT_EQ(toml_problem("a = \"\\\xef\xbb\x9f\""), "1:6: a character other than ASCII after a backslash");
+  EXPECT_EQ(toml_problem("a = \"\"\"\\\n \xc3\xa4\"\"\""), "1:8: a character other than ASCII after a backslash");
+}
+
+TEST(TomlText, RefusesQuotesInsideOfWords) {
+  EXPECT_EQ(toml_problem("seed = 293'237\"036854$\xef\xbb\xa9 07\n"), "1:11: a quote inside a word");
+  EXPECT_EQ(toml_problem("a = 'b''c'"), "1:8: a quote inside a word");
+  EXPECT_EQ(toml_problem("a = 1.'\xef\xbb\xa9'"), "1:9: a character other than ASCII after a dot");
+  EXPECT_EQ(toml_problem("\xEF\xBB\xBF'a' = {'b' = ['c','d']}"), "");
 }
 
 TEST(TomlText, RefusesWhatIsTooDeepOrTooLong) {

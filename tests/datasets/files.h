@@ -42,10 +42,10 @@ inline std::string packed(const std::string& bytes) {
   return out;
 }
 
-inline std::string md5_text(const std::string& bytes) {
+inline std::string sha256_text(const std::string& bytes) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned size = 0;
-  EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_md5(), nullptr);
+  EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr);
   std::string out;
   for (unsigned i = 0; i < size; ++i) {
     char two[3];

@@ -154,7 +154,7 @@ TEST_F(Search, LoadsCifarInBothForms) {
   EXPECT_TRUE(train.images.equal(binary_train.images) && test.images.equal(binary_test.images));
   EXPECT_TRUE(train.labels.equal(binary_train.labels) && test.labels.equal(binary_test.labels));
   EXPECT_THAT(error_of([&] { load_data("cifar10", {folder_ / "b"}); }),
-              AllOf(HasSubstr("data_batch_1.bin: MD5 is"), HasSubstr("run `covnoise data fetch cifar10`")));
+              AllOf(HasSubstr("data_batch_1.bin: SHA-256 is"), HasSubstr("run `covnoise data fetch cifar10`")));
 }
 
 TEST(Registry, KnowsItsNames) {

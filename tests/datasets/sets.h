@@ -13,7 +13,7 @@ struct TinyIdx {
                                                          {"test-labels", idx_labels({2, 1})}};
   FileSet set() const {
     const auto known = [&](int i) {
-      return KnownFile{files[i].first, md5_text(files[i].second), md5_text(packed(files[i].second))};
+      return KnownFile{files[i].first, sha256_text(files[i].second), sha256_text(packed(files[i].second))};
     };
     Layout layout{Layout::Form::kIdx, "Tiny/raw", {known(0), known(1)}, {known(2), known(3)}};
     return {{"tiny", 1, 2, 3, 3, 3, 2, ""}, {"a", "b", "c"}, false, {layout}, {}, packed_files(layout), ""};
@@ -34,9 +34,10 @@ struct TinyArchive {
   FileSet set() const {
     Layout layout{Layout::Form::kCifarBinary,
                   "tiny-bin",
-                  {{"train.bin", md5_text(train), ""}},
-                  {{"test.bin", md5_text(test), ""}}};
-    return {{"tiny", 3, 32, 32, 10, 1, 1, ""}, {}, true, {layout}, {}, {{"tiny.tar.gz", md5_text(archive), true}}, ""};
+                  {{"train.bin", sha256_text(train), ""}},
+                  {{"test.bin", sha256_text(test), ""}}};
+    return {
+        {"tiny", 3, 32, 32, 10, 1, 1, ""}, {}, true, {layout}, {}, {{"tiny.tar.gz", sha256_text(archive), true}}, ""};
   }
 };
 

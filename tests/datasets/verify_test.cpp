@@ -32,8 +32,8 @@ TEST_F(Verify, FindsAFlippedBit) {
   std::string bytes = tiny_.files[0].second;
   bytes.back() ^= 1;
   write_bytes(folder_ / "train-images", bytes);
-  EXPECT_THAT(reports()[0].problem, AllOf(HasSubstr("train-images: MD5 is " + md5_text(bytes)),
-                                          HasSubstr("expected " + md5_text(tiny_.files[0].second))));
+  EXPECT_THAT(reports()[0].problem, AllOf(HasSubstr("train-images: SHA-256 is " + sha256_text(bytes)),
+                                          HasSubstr("expected " + sha256_text(tiny_.files[0].second))));
   EXPECT_EQ(reports()[1].problem, "");
 }
 
@@ -58,10 +58,22 @@ TEST_F(Verify, TheDigestOfTheSetIsEnough) {
   tiny_.write_plain(folder_.path());
   FileSet set = tiny_.set();
   set.digest = data_digest(load_files(set, {folder_.path()}));
-  for (KnownFile& file : set.layouts.front().train) file.md5 = "another";
+  for (KnownFile& file : set.layouts.front().train) file.sha256 = "another";
   EXPECT_EQ(error_of([&] { load_files(set, {folder_.path()}); }), "");
   set.digest = "another";
   EXPECT_THAT(error_of([&] { load_files(set, {folder_.path()}); }), HasSubstr("expected another; the file is not the"));
+}
+
+/// Then no file is named, and still nothing else than the published images is accepted.
+TEST_F(Verify, TheDigestDecidesWhereNoChecksumIsKnown) {
+  tiny_.write_plain(folder_.path());
+  FileSet set = tiny_.set();
+  for (KnownFile& file : set.layouts.front().train) file.sha256.clear();
+  set.digest = data_digest(load_files(set, {folder_.path()}));
+  EXPECT_EQ(verify_files(set, {folder_.path()})[0].problem, "");
+  write_bytes(folder_ / "train-labels", idx_labels({0, 2, 2}));
+  EXPECT_THAT(verify_files(set, {folder_.path()})[0].problem, HasSubstr("images and labels are not those of tiny"));
+  EXPECT_THAT(error_of([&] { load_files(set, {folder_.path()}); }), HasSubstr("covnoise data fetch tiny"));
 }
 
 TEST_F(Verify, FindsWhatCannotBeRead) {

@@ -31,6 +31,7 @@ TEST_F(PaperCommand, RefusesInOneLine) {
   expect_one_line({"table2", "--plan", "--set", "train.lrr=1"}, "train.lr");
   expect_one_line({"table2", "--plan", "--jobs", "0"}, "--jobs: '0' is not a number above 0");
   expect_one_line({"table2", "--plan", "--jobs", "two"}, "--jobs: 'two' is not a number above 0");
+  expect_one_line({"table2", "--plan", "--minutes", "0"}, "--minutes: '0' is not a number above 0");
   expect_one_line({"table2", "--plan", "--recipes", (folder_ / "none").string()}, "covnoise paper recipes");
   write_file_synced(folder_ / "plain.md", "no markers");
   create_folders(folder_ / "results");

@@ -6,6 +6,7 @@ namespace covnoise {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class SweepCommand : public testing::ProgramFixture {
  protected:
@@ -58,13 +59,21 @@ TEST_F(SweepCommand, ReadsASweepFile) {
                         "batch = 32}\n[[grid]]\nregime = [\"sb\", \"lb\"]\ntrain.lr = 1e-2\n");
   EXPECT_THAT(run({file.string(), "--plan", "--only", "regime=lb"}).output,
               ::testing::AllOf(HasSubstr("1 run\n"), HasSubstr("regimelb-lr1e-2")));
-  ASSERT_EQ(run({file.string()}).code, 0);
+  ASSERT_EQ(run({file.string(), "--collect"}).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(table)) << "no run has ended";
+  ASSERT_EQ(run({file.string(), "--only", "regime=sb"}).code, 0);
   EXPECT_FALSE(std::filesystem::exists(table));
   ASSERT_EQ(run({file.string(), "--collect"}).code, 0);
+  EXPECT_THAT(read_file(table), ::testing::AllOf(HasSubstr("\nsb,"), Not(HasSubstr("\nlb,"))));
+  ASSERT_EQ(run({file.string()}).code, 0);
+  ASSERT_EQ(run({file.string(), "--collect"}).code, 0);
   const std::string saved = read_file(table);
+  EXPECT_THAT(saved, HasSubstr("\nlb,"));
   ASSERT_TRUE(remove_tree(out / "runs" / "regimesb-lr1e-2"));
   ASSERT_EQ(run({file.string(), "--collect"}).code, 0);
   EXPECT_EQ(read_file(table), saved);
+  ASSERT_EQ(run({file.string()}).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(out / "runs" / "regimesb-lr1e-2")) << "the table has it";
   expect_one_line({file.string(), "--collect", "--only", "regime=lb"}, "would remove the other lines");
 }
 

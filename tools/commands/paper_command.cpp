@@ -68,6 +68,17 @@ void add_recipes(CLI::App& command) {
   });
 }
 
+void add_ground(CLI::App& command) {
+  auto search = std::make_shared<std::string>(), recipe = std::make_shared<std::string>();
+  auto* ground = command.add_subcommand("ground", "Write a recipe with the best settings of a finished search");
+  ground->add_option("search", *search, "sweep file, such as recipes/healthy/search/mnist-f1.toml")->required();
+  ground->add_option("recipe", *recipe, "file to write, such as recipes/healthy/mnist-f1.toml")->required();
+  ground->callback([search, recipe] {
+    const bool written = paper::write_ground(*search, *recipe);
+    std::printf("%s: %s\n", recipe->c_str(), written ? "written" : "nothing changed");
+  });
+}
+
 }  // namespace
 
 void add_paper_command(CLI::App& app) {
@@ -103,6 +114,7 @@ void add_paper_command(CLI::App& app) {
       "folder for runs/, logs/ and results/ (default runs/paper, quick: runs/paper-quick)");
   add_documents(*command);
   add_recipes(*command);
+  add_ground(*command);
   command->callback([arguments, command] {
     if (command->get_subcommands().empty()) run_paper(*arguments, command->count("--jobs") > 0);
   });

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -47,19 +48,26 @@ void read_file_argument(SweepArguments& arguments, bool out_given) {
   if (arguments.table.empty()) arguments.table = file->table;
 }
 
+/// The table that stands in for runs that are not available: --earlier, or the saved one if there is one.
+EarlierTable earlier_table(const SweepArguments& arguments) {
+  if (arguments.earlier) return arguments.earlier;
+  const bool saved = !arguments.table.empty() && std::filesystem::exists(arguments.table);
+  return saved ? EarlierTable(arguments.table) : std::nullopt;
+}
+
 /// Keeps the lines of the saved table for runs that are not available.
 SweepResult collect(const SweepArguments& arguments, const std::vector<SweepPoint>& points) {
   require(
       arguments.table.empty() || arguments.sweep.only.empty(),
       fmt::format("--only would remove the other lines of {}: leave it out with --collect", arguments.table.string()));
-  EarlierTable earlier = arguments.earlier;
-  if (!earlier && !arguments.table.empty() && std::filesystem::exists(arguments.table)) earlier = arguments.table;
-  return collect_sweep(points, arguments.experiment.out, earlier);
+  return collect_sweep(points, arguments.experiment.out, earlier_table(arguments));
 }
 
 std::vector<std::filesystem::path> save(const SweepArguments& arguments, const SweepResult& result) {
   auto paths = save_sweep(result.outcomes, arguments.experiment.out);
-  if (!arguments.collect || arguments.table.empty()) return paths;
+  const bool any = std::any_of(result.outcomes.begin(), result.outcomes.end(),
+                               [](const SweepOutcome& outcome) { return outcome.ended > 0; });
+  if (!arguments.collect || arguments.table.empty() || !any) return paths;
   if (arguments.table.has_parent_path()) create_folders(arguments.table.parent_path());
   write_file_synced(arguments.table, read_file(paths.front()));
   paths.push_back(arguments.table);
@@ -72,10 +80,11 @@ void run_sweep_command(SweepArguments& arguments, bool out_given) {
   const auto points = sweep_points(arguments.sweep);
   const auto runner = runner_options(arguments.experiment);
   if (arguments.plan) {
-    std::printf("%s", sweep_plan(points, runner.out, arguments.earlier).c_str());
+    std::printf("%s", sweep_plan(points, runner.out, earlier_table(arguments)).c_str());
     return;
   }
-  const auto result = arguments.collect ? collect(arguments, points) : run_sweep(points, runner, arguments.earlier);
+  const auto result =
+      arguments.collect ? collect(arguments, points) : run_sweep(points, runner, earlier_table(arguments));
   print_study(sweep_table(result.outcomes), save(arguments, result));
   refuse_failures(result.failures, runner.say);
 }
@@ -106,10 +115,12 @@ void add_sweep_command(CLI::App& app) {
                     {"model", "data", "regime", "epochs", "batch", "lr", "device", "precision"});
   command->add_flag("--plan,--dry-run", arguments->plan, "list the runs and stop");
   command->add_flag("--collect", arguments->collect, "train nothing: rank the available runs");
-  command->add_option("--table", arguments->table,
-                      "with --collect: save the ranking here as CSV; lines of runs that are not available are kept");
+  command->add_option(
+      "--table", arguments->table,
+      "with --collect: save the ranking here as CSV; lines of runs that are not available are kept, and "
+      "settings that it lists in full are not trained again");
   command->add_option("--earlier", arguments->earlier,
-                      "the sweep.csv of an earlier sweep; settings that it lists in full are not trained again");
+                      "the sweep.csv of an earlier sweep, used like --table but not written");
   arguments->experiment.out = "runs/sweep";
   add_experiment_options(*command, arguments->experiment);
   command->callback([arguments, command] { run_sweep_command(*arguments, command->count("--out") > 0); });

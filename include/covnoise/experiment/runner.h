@@ -29,7 +29,13 @@ struct RunnerOptions {
   std::filesystem::path logs;     ///< NAME.toml and NAME.log of each run; empty: out/logs
   std::filesystem::path program;  ///< covnoise, started once per run
   std::string data_dir;
-  std::int64_t jobs = 0;                                  ///< parallel runs; 0: as many as suit the device
+  std::int64_t jobs = 0;  ///< parallel runs; 0: as many as suit the device
+  /// For all of it; 0: no limit. By the durations of finished runs, no run is started that would not end in time; what
+  /// still runs when the time is up is interrupted, and saves its state.
+  double minutes = 0;
+  std::vector<RunSummary> known;  ///< runs finished elsewhere: their durations count where `out` has no run like it
+  std::function<void(const RunSpec&)> ended = [](const RunSpec&) {};  ///< called after each run, not after failed ones
+  std::function<double()> clock;                                      ///< in seconds, for tests; empty: the time
   std::function<int()> stop_signal = [] { return 0; };    ///< polled; if not 0, the runs are ended with this signal
   std::function<bool()> stop_now = [] { return false; };  ///< whether they get it a second time, and stop within a step
   bool progress_bar = false;
@@ -40,7 +46,8 @@ struct RunnerOptions {
 /// folder lists the versions that trained it. Finished and diverged runs of the same configuration are not repeated,
 /// interrupted ones are resumed; a folder with another configuration is an Error. A run that fails does not stop the
 /// others. After a stop signal the runs save their state, and an Error with exit code 128 + signal says how many are
-/// left.
+/// left. packing.json in a run's folder says how many runs were trained at once with it, at most ("side_by_side"). When
+/// `minutes` are over, runs that are not finished have neither a summary nor a failure.
 std::vector<RunResult> run_all(const std::vector<RunSpec>& specs, const RunnerOptions& options);
 
 /// The results of the runs available below `out`, without training any.

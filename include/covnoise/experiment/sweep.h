@@ -82,7 +82,7 @@ SweepResult collect_sweep(const std::vector<SweepPoint>& points, const std::file
 /// A readable table; says which split judged.
 std::string sweep_table(const std::vector<SweepOutcome>& outcomes);
 
-/// Writes sweep.csv and sweep.json, one line per point, best first.
+/// Writes sweep.csv, one line per point of which a run has ended, best first, and sweep.json with all points.
 std::vector<std::filesystem::path> save_sweep(const std::vector<SweepOutcome>& outcomes,
                                               const std::filesystem::path& folder);
 

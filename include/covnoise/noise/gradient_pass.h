@@ -3,6 +3,7 @@
 #include "covnoise/nn/loss.h"
 #include "covnoise/nn/recorder.h"
 #include "covnoise/nn/struct_of_tensors.h"
+#include "covnoise/noise/indexed_numbers.h"
 #include "covnoise/noise/structure.h"
 #include "covnoise/ops/device.h"
 
@@ -62,12 +63,21 @@ class GradientPass {
   using Loss = std::function<Losses(const Examples& examples)>;
   using Forward = std::function<at::Tensor(const at::Tensor& images)>;
 
+  /// Another backward pass, of sum_j sigma_j sum_(i in j) l_i: one sign for each group j of consecutive examples of the
+  /// large batch, sigma_j = +-1 a function of seed, step and j.
+  struct GroupSigns {
+    std::int64_t size = 0;  ///< examples per group; 0: no such pass
+    bool alone = false;     ///< only this pass: gradient, statistics and metrics stay as they are
+    friend bool operator==(const GroupSigns& a, const GroupSigns& b) { return a.size == b.size && a.alone == b.alone; }
+  };
+
   /// Which statistics, and the counters of the random numbers that are drawn for them.
   struct Request {
     Needs needs;             ///< of the noise structure (Injection::needs)
     std::uint64_t seed = 0;  ///< of the run
     std::uint32_t step = 0;  ///< from 0
     std::int64_t first = 0;  ///< index of the first example in the large batch, of which this may be a shard
+    GroupSigns groups = {};  ///< of another backward pass, for the ghost penalty
   };
 
   using AddHostCallback = CudaGraphSequence::AddHostCallback;
@@ -85,6 +95,7 @@ class GradientPass {
   struct Result {
     GradientStatistics statistics;  ///< of the whole batch
     at::Tensor metrics;             ///< of StepMetrics
+    at::Tensor signed_sum;          ///< sum_j sigma_j sum_(i in j) grad l_i; undefined unless requested
   };
 
   /// `loss` runs `module` and returns a loss for each example; `parameters` are the module's.
@@ -93,7 +104,7 @@ class GradientPass {
   GradientPass(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options);
   ~GradientPass();
 
-  /// A whole batch. On a GPU as a CUDA graph, one for each kind of batch (its size, and what the noise needs): the
+  /// A whole batch. On a GPU as a CUDA graph, one for each kind of batch (its size, and what was requested): the
   /// first batch of a kind runs eagerly, the second is captured, later ones are replayed. What differs from step to
   /// step (examples, random numbers) is in tensors that the graph reads, or in host callbacks. Kronecker factors are
   /// never captured. The result is valid until the next call.
@@ -112,6 +123,8 @@ class GradientPass {
   }
   /// Sum of the losses of the examples added so far, with sharpness at theta: a scalar on the network's device.
   const at::Tensor& loss_sum() const { return loss_sum_; }
+  /// Result::signed_sum of the examples added so far.
+  const at::Tensor& signed_sum() const { return signed_; }
   /// The statistics of a slice of the parameters, already during the last `add`, once its backward pass has finished
   /// with them. Slices come from the last to the first, and `finish` does the rest. Not possible where other passes
   /// follow that one (with labels of the model, or an extra backward), nor with Squares::kMicro.
@@ -120,21 +133,15 @@ class GradientPass {
   GradientStatistics finish();
 
  private:
-  /// Random numbers, one for each example of the batch: what is drawn for an example depends on its index in the large
-  /// batch, not on its micro-batch.
-  struct Drawn {
-    RandomStream stream;
-    at::Tensor values;
-  };
   struct Captured;
-  template <class Fill>
-  at::Tensor next_of(Drawn& drawn, std::int64_t columns, const at::TensorOptions& options, const Fill& fill) const;
   bool by_layers() const;
   void start_sums();
   Losses losses_of(const Examples& examples);
   void add_losses(const Losses& losses);
   void ascend(const Examples& examples);
-  void draw_backward(const Losses& losses);
+  void draw_backward(const Losses& losses, bool retain_graph);
+  void signed_backward(const Losses& losses);
+  void add_gradients(const at::Tensor& losses, const at::Tensor& factors, bool retain_graph, const at::Tensor& buffer);
   at::Tensor sampled_losses(const Losses& losses);
   void add_micro_batch(std::int64_t examples);
   const at::Tensor& squares() const;
@@ -158,8 +165,9 @@ class GradientPass {
   std::unique_ptr<Sharpness> sharpness_;
   std::optional<Recorder> recorder_;  // made when a structure first needs it
   Needs needs_;
-  Drawn signs_, labels_;
-  at::Tensor draw_;
+  GroupSigns groups_;
+  IndexedNumbers signs_, group_signs_, labels_;
+  at::Tensor draw_, signed_;
   at::Tensor micro_sum_, micro_squares_;  // of the gradients of the micro-batches, if those are compared
   std::int64_t micro_size_ = 0;           // examples of each of them
   at::Tensor loss_sum_, correct_;         // double and int64 scalars where the network is

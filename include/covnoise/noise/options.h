@@ -33,7 +33,7 @@ struct NoiseOptions {
   /// that cannot account for examples (with_estimator_for).
   std::string estimator = "auto";
   Labels labels = Labels::kData;   ///< of the Fisher matrix
-  std::int64_t group = 0;          ///< examples per group of the ghost estimator; 0: small_batch
+  std::int64_t group = 0;          ///< examples per group of the ghost estimator and of the penalty; 0: small_batch
   std::int64_t small_batch = 128;  ///< M_S: batch size whose noise is imitated
   NoiseScale scale;                ///< strength
   double match_lr = 0;          ///< for scale.match: learning rate of the small batch; in a recipe 0: the model's own
@@ -43,6 +43,9 @@ struct NoiseOptions {
   double stop_after = 0.25;                  ///< fraction of the training after which the noise is off
   std::int64_t refresh = 1;                  ///< steps between two measurements of the statistics
   double sigma = 0.1;                        ///< strength of multiplicative and isotropic noise, which have no s
+  double penalty = 0;                        ///< lambda of the ghost penalty (noise/penalty.h); 0: none
+  std::int64_t penalty_every = 1;            ///< steps between two penalties, each of so many times the weight
+  double penalty_step = 0.01;                ///< eps, the length of the step of its finite difference
 
   std::int64_t estimator_group() const { return group > 0 ? group : small_batch; }
 };

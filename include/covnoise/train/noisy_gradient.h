@@ -1,6 +1,7 @@
 #pragma once
 #include "covnoise/noise/gradient_pass.h"
 #include "covnoise/noise/injection.h"
+#include "covnoise/noise/penalty.h"
 
 #include <torch/optim/optimizer.h>
 
@@ -41,8 +42,8 @@ class NoisyGradient {
       : NoisyGradient(module, std::move(loss), noise, optimizer, Options()) {}
   ~NoisyGradient();
 
-  /// Sets the gradients of the parameters to those of the mean loss of these examples, plus noise. Returns the mean
-  /// loss, a scalar on the network's device.
+  /// Sets the gradients of the parameters to those of the mean loss of these examples, plus that of noise.penalty, plus
+  /// noise. Returns the mean loss, a scalar on the network's device.
   at::Tensor backward(const GradientPass::Examples& examples);
   template <class Batch, class = std::enable_if_t<std::is_aggregate_v<Batch>>>
   at::Tensor backward(const Batch& batch) {
@@ -56,7 +57,8 @@ class NoisyGradient {
   struct Placed;
   StepContext context_of(std::int64_t batch) const;
   void attach_gradients();
-  GradientStatistics pass_over(const GradientPass::Examples& examples, std::int64_t size, const StepContext& context);
+  void pass_over(const GradientPass::Examples& examples, const GradientPass::Request& request, std::int64_t size);
+  void place(const StepNoise& noise);
 
   FlatParameters parameters_;
   std::vector<at::Tensor> tensors_;
@@ -64,6 +66,7 @@ class NoisyGradient {
   Options options_;
   std::int64_t micro_batch_;
   GradientPass pass_;
+  GhostPenalty penalty_;
   const torch::optim::Optimizer& optimizer_;
   std::unique_ptr<Placed> placed_;
   std::int64_t step_ = 0;

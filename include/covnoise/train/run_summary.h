@@ -16,8 +16,9 @@ struct RunSummary {
   std::int64_t epoch = 0, step = 0;  ///< epochs done, and the steps of them
   std::optional<double> test_accuracy, train_accuracy, val_accuracy;  ///< of the last epoch done, in 0..1
   std::optional<double> train_eval_accuracy;                          ///< the training set's in evaluation mode
-  double seconds = 0;                                                 ///< of training so far
-  bool diverged = false;  ///< whether the training ended with numbers that are not finite
+  std::optional<double> weight_norm;  ///< of all parameters after that epoch; none in runs of version 0.2
+  double seconds = 0;                 ///< of training so far
+  bool diverged = false;              ///< whether the training ended with numbers that are not finite
 };
 
 RunSummary summarize_run(const std::filesystem::path& path);

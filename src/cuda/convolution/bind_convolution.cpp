@@ -135,9 +135,10 @@ at::Tensor weight_gradient_by_kernel(WeightGradient call, const at::Tensor& x, a
   return gradient;
 }
 
+/// 5x5 are LeNet's layers, whose step with squares by this kernel is faster than cuDNN's without (docs/performance.md).
 bool ours_is_faster(const at::Tensor& x, const at::Tensor& weight) {
-  return has_hopper_kernels(x) && x.scalar_type() == at::kBFloat16 && weight.size(0) <= 64 && x.size(1) < 64 &&
-         weight.size(2) == 3;
+  const bool kernel = (weight.size(2) == 3 && weight.size(0) <= 64) || (weight.size(2) == 5 && weight.size(0) < 64);
+  return has_hopper_kernels(x) && x.scalar_type() == at::kBFloat16 && kernel && x.size(1) < 64;
 }
 
 at::Tensor weight_gradient_of(const at::Tensor& dz, const at::Tensor& x, const at::Tensor& weight, const Geometry& g) {

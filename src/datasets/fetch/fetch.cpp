@@ -21,9 +21,9 @@ std::uint64_t size_or_zero(const fs::path& path) {
   return error ? 0 : size;
 }
 
-bool is_good(const fs::path& path, const std::string& md5) {
+bool is_good(const fs::path& path, const std::string& sha256) {
   std::error_code ignored;
-  return fs::is_regular_file(path, ignored) && md5_hex_of_file(path) == md5;
+  return fs::is_regular_file(path, ignored) && sha256_hex_of_file(path) == sha256;
 }
 
 /// Downloads from one site and checks the checksum. If a file resumed from an earlier try is wrong, it is deleted and
@@ -36,12 +36,13 @@ void fetch_from(const std::string& site, const Download& file, const fs::path& p
     download(url, part, [&](std::uint64_t done, std::uint64_t total) {
       options.progress({Kind::kBytes, file.file, "", done, total});
     });
-    const std::string md5 = md5_hex_of_file(part);
-    if (md5 == file.md5) return;
+    const std::string sha256 = sha256_hex_of_file(part);
+    if (sha256 == file.sha256) return;
     fs::remove(part);
     if (!resumed) {
-      throw Error(fmt::format("{}: MD5 is {}, expected {}: the download was deleted; try another site with --mirror",
-                              url, md5, file.md5));
+      throw Error(
+          fmt::format("{}: SHA-256 is {}, expected {}: the download was deleted; try another site with --mirror", url,
+                      sha256, file.sha256));
     }
   }
 }
@@ -81,8 +82,8 @@ void install_archive(const fs::path& archive, const Layout& layout, const fs::pa
     members.push_back({layout.folder + "/" + file.name, folder / (file.name + ".part")});
   unpack_tar(archive, members);
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (is_good(members[i].target, files[i].md5)) continue;
-    throw Error(fmt::format("{}: '{}' has the wrong MD5", archive.string(), members[i].name));
+    if (is_good(members[i].target, files[i].sha256)) continue;
+    throw Error(fmt::format("{}: '{}' has the wrong SHA-256", archive.string(), members[i].name));
   }
   for (std::size_t i = 0; i < files.size(); ++i) rename_synced(members[i].target, folder / files[i].name);
   fs::remove(archive);
@@ -90,7 +91,7 @@ void install_archive(const fs::path& archive, const Layout& layout, const fs::pa
 
 bool archive_is_installed(const Layout& layout, const fs::path& folder) {
   for (const KnownFile& file : all_files(layout)) {
-    if (!is_good(folder / file.name, file.md5)) return false;
+    if (!is_good(folder / file.name, file.sha256)) return false;
   }
   return true;
 }
@@ -100,11 +101,11 @@ void fetch_one(const FileSet& set, const Download& file, const std::vector<std::
   const Layout& layout = set.layouts.front();
   const fs::path folder = options.directory / layout.folder;
   const fs::path target = file.archive ? options.directory / file.file : folder / file.file;
-  if (file.archive ? archive_is_installed(layout, folder) : is_good(target, file.md5)) {
+  if (file.archive ? archive_is_installed(layout, folder) : is_good(target, file.sha256)) {
     return options.progress({Kind::kPresent, file.file, "", 0, 0});
   }
   const fs::path part = target.string() + ".part";
-  if (!(file.archive && is_good(target, file.md5))) {
+  if (!(file.archive && is_good(target, file.sha256))) {
     fetch_part(sites, file, part, options);
     rename_synced(part, target);
   }

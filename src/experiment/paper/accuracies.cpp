@@ -13,11 +13,6 @@
 namespace covnoise::paper {
 namespace {
 
-constexpr const char* kAccuracyNote =
-    "Accuracies are those of the last epoch, never the best, in evaluation mode; +- is half the 95 % confidence "
-    "interval "
-    "of the mean over the available seeds (Student's t), which a single seed does not have.";
-
 Table accuracy_table(const Context& context) {
   Table table{"", {"network", "regime", "test [%]", "paper [%]", "seeds", "train [%]", "train - test", "remarks"}, {}};
   std::string last;
@@ -31,7 +26,12 @@ Table accuracy_table(const Context& context) {
   return table;
 }
 
-/// One line per run, for programs.
+}  // namespace
+
+const char* const kAccuracyNote =
+    "Accuracies are those of the last epoch, never the best, in evaluation mode; +- is half the 95 % confidence "
+    "interval of the mean over the available seeds (Student's t), which a single seed does not have.";
+
 CsvTable run_csv(const Context& context) {
   CsvTable csv({"row", "regime", "seed", "state", "epochs", "test_accuracy", "train_eval_accuracy", "paper_percent"});
   const auto text = [](const std::optional<double>& value) { return value ? fmt::to_string(*value) : std::string(); };
@@ -63,12 +63,11 @@ Json cell_json(const Cell& cell) {
           {"test_by_seed", a.tests},
           {"train", numbers(a.train)},
           {"train_minus_test", numbers(a.gap)},
+          {"weight_norm", numbers(a.weight_norm)},
           {"paper_percent", cell.row.number(cell.regime)},
           {"diverged", cell.with_state(RunState::kDiverged).size()},
           {"incomplete", cell.remark()}};
 }
-
-}  // namespace
 
 Accuracies accuracies_of(const Cell& cell) {
   Accuracies result;
@@ -81,6 +80,7 @@ Accuracies accuracies_of(const Cell& cell) {
   result.test = mean_std_of(result.tests);
   result.train = over_finished(cell, &RunSummary::train_eval_accuracy);
   result.gap = mean_std_of(gaps);
+  result.weight_norm = over_finished(cell, &RunSummary::weight_norm);
   return result;
 }
 

@@ -159,11 +159,13 @@ plot::Figure forest_figure(const Context& context, const std::vector<ComparedRow
       "ends in an arrow. The pooled difference is the mean of a random-effects model.";
   figure.columns = 2;
   figure.panel_width = 330;
-  figure.panel_height = 24 * static_cast<double>(context.item.rows.size() + 1);
+  std::size_t lines = context.item.rows.size();
   figure.shared_legend = true;
   for (const auto& compared : comparisons) {
+    lines = std::max(lines, compared.rows.size());
     if (compared.comparison.drawn) figure.panels.push_back(forest_panel(compared));
   }
+  figure.panel_height = 24 * static_cast<double>(lines + 1);
   return figure;
 }
 

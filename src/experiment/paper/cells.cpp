@@ -4,6 +4,7 @@
 #include "covnoise/train/internal/run_folder.h"
 #include "covnoise/train/internal/run_records.h"
 #include "covnoise/train/internal/software.h"
+#include "experiment/gpu_packing.h"
 #include "experiment/paper/recipes.h"
 #include "experiment/table.h"
 
@@ -55,16 +56,23 @@ std::set<std::uint64_t> seeds_of(const std::set<std::string>& names, const std::
 
 fs::path record_folder(const Options& options) { return options.results_folder() / "runs"; }
 
-fs::path record_file(const Row& row, const Options& options) {
-  return record_folder(options) / (row.recipe + kRecordFileEnding);
+fs::path record_file(const std::string& row, const Options& options) {
+  return record_folder(options) / (row + kRecordFileEnding);
+}
+
+/// The row of a run, by its name.
+std::string row_of(const RunSpec& spec) { return fs::path(spec.name).parent_path().string(); }
+
+Json kept_of(const Trained& run) {
+  return run.stored->record({kSoftware, kPacking, kEigenvalue, kGradientVariance, kFrobeniusNorms, kTrainingError});
 }
 
 /// The records of a row by name: those of its file, and folders, the form of version 0.1, if the file does not have
 /// them.
-std::map<std::string, StoredRun> records_of(const Row& row, const Options& options) {
+std::map<std::string, StoredRun> records_of(const std::string& row, const Options& options) {
   std::map<std::string, StoredRun> records;
   for (auto& record : read_records(record_file(row, options))) records.emplace(record.name(), std::move(record));
-  const fs::path folder = record_folder(options) / row.recipe;
+  const fs::path folder = record_folder(options) / row;
   for (const auto& name : names_in(folder)) {
     if (fs::exists(RunFolder{folder / name}.config())) records.emplace(name, StoredRun(folder / name));
   }
@@ -74,10 +82,8 @@ std::map<std::string, StoredRun> records_of(const Row& row, const Options& optio
 /// What is available of the runs of one row.
 class RowRuns {
  public:
-  RowRuns(const Row& row, const Options& options)
-      : options_(options),
-        names_(names_in(options.runner.out / "runs" / row.recipe)),
-        records_(records_of(row, options)) {
+  RowRuns(const std::string& row, const Options& options)
+      : options_(options), names_(names_in(options.runner.out / "runs" / row)), records_(records_of(row, options)) {
     for (const auto& [name, record] : records_) names_.insert(name);
   }
 
@@ -99,7 +105,11 @@ class RowRuns {
 
 RunSpec spec_of(const Row& row, const std::string& regime, std::uint64_t seed, const Options& options) {
   const auto recipe = find_recipe(row.recipe, options.recipes);
-  std::vector<std::string> overrides = {"regime=" + regime, fmt::format("seed={}", seed)};
+  const auto variant =
+      std::find_if(row.variants.begin(), row.variants.end(), [&](const Variant& one) { return one.name == regime; });
+  const bool own = variant != row.variants.end();
+  std::vector<std::string> overrides = {"regime=" + (own ? variant->regime : regime), fmt::format("seed={}", seed)};
+  if (own) overrides.insert(overrides.end(), variant->settings.begin(), variant->settings.end());
   overrides.insert(overrides.end(), options.set.begin(), options.set.end());
   Config config = load_recipe(recipe.text, recipe.name, overrides);
   if (options.scale != 1) shrink(config, options.scale);
@@ -112,7 +122,7 @@ std::vector<Cell> read_cells(const Item& item, const Options& options) {
   const auto& asked = options.seeds.empty() ? item.effort.seeds : options.seeds;
   std::vector<Cell> cells;
   for (const auto& row : item.rows) {
-    const RowRuns runs(row, options);
+    const RowRuns runs(row.recipe, options);
     for (const auto& regime : item.regimes_of(row)) {
       auto seeds = seeds_of(runs.names(), regime);
       seeds.insert(asked.begin(), asked.end());
@@ -129,11 +139,26 @@ void keep_records(const std::vector<Cell>& cells, const Options& options) {
   for (const auto& cell : cells) {
     for (const auto& run : cell.runs) {
       if (!run.there()) continue;
-      records[record_file(cell.row, options)].push_back(
-          run.stored->record({kSoftware, kEigenvalue, kGradientVariance, kFrobeniusNorms, kTrainingError}));
+      records[record_file(cell.row.recipe, options)].push_back(kept_of(run));
     }
   }
   for (const auto& [file, of_row] : records) update_records(file, of_row);
+}
+
+void keep_record(const RunSpec& spec, const Options& options) {
+  update_records(record_file(row_of(spec), options), {kept_of(look_up(spec, options.runner.out))});
+}
+
+std::vector<Trained> available_runs(const Item& item, const std::vector<RunSpec>& specs, const Options& options) {
+  std::map<std::string, RowRuns> rows;
+  std::vector<Trained> runs;
+  for (const auto& spec : specs) {
+    if (item.uses_networks)
+      runs.push_back(look_up(spec, options.runner.out));
+    else
+      runs.push_back(rows.try_emplace(row_of(spec), row_of(spec), options).first->second.find(spec));
+  }
+  return runs;
 }
 
 std::vector<const Trained*> Cell::with_state(RunState state) const {

@@ -26,14 +26,19 @@ struct Cell {
   std::string remark() const;
 };
 
-/// A run of the item: the row's recipe, the regime, the seed, the options' settings and scale.
+/// A run of the item: the row's recipe, the regime or variant, the seed, the options' settings and scale.
 RunSpec spec_of(const Row& row, const std::string& regime, std::uint64_t seed, const Options& options);
 
 /// All cells of the item, row by row. If a run is not available, its record in `out`/results/runs is used.
 std::vector<Cell> read_cells(const Item& item, const Options& options);
 
+/// These runs, in their order: what is available of them. Records count only where the item needs no networks.
+std::vector<Trained> available_runs(const Item& item, const std::vector<RunSpec>& specs, const Options& options);
+
 /// Puts what is kept of the cells' runs into the record files of their rows.
 void keep_records(const std::vector<Cell>& cells, const Options& options);
+/// The same for a run that has just ended.
+void keep_record(const RunSpec& spec, const Options& options);
 
 /// Mean and standard deviation over the finished runs of a cell.
 MeanStd over_finished(const Cell& cell, std::optional<double> RunSummary::*value);

@@ -9,43 +9,53 @@ namespace {
 
 MeanStd in_points(MeanStd share) { return {100 * share.mean, 100 * share.deviation, share.count}; }
 
-RowDifference row_difference(const Context& context, const Row& row, const Comparison& comparison) {
-  const auto test = [&](const std::string& regime) {
-    return in_points(accuracies_of(find_cell(context, row, regime)).test);
-  };
-  const auto first = test(comparison.first), second = test(comparison.second);
-  RowDifference result{row, first.count, second.count, welch_difference(first, second)};
-  result.paper = row.number(comparison.first) - row.number(comparison.second);
-  return result;
-}
-
-void adjust(std::vector<RowDifference>& rows) {
-  std::vector<double> p, paper_p;
-  for (const auto& row : rows) {
-    p.push_back(row.difference.p_value());
-    paper_p.push_back(row.difference.p_value(row.paper));
-  }
-  p = holm_adjusted(p);
-  paper_p = holm_adjusted(paper_p);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    rows[i].p = p[i];
-    rows[i].paper_p = paper_p[i];
-  }
-}
-
 ComparedRows compare(const Context& context, const Comparison& comparison) {
   ComparedRows result{comparison, {}, {}};
   std::vector<Estimate> estimates;
   for (const auto& row : context.item.rows) {
-    result.rows.push_back(row_difference(context, row, comparison));
+    result.rows.push_back(
+        compare_cells(find_cell(context, row, comparison.first), find_cell(context, row, comparison.second)));
     estimates.push_back(result.rows.back().difference);
   }
-  adjust(result.rows);
+  std::vector<RowDifference*> family;
+  for (auto& row : result.rows) family.push_back(&row);
+  adjust(family);
   result.pooled = pool_random_effects(estimates);
   return result;
 }
 
 std::string signed_text(double value) { return std::isfinite(value) ? fmt::format("{:+.2f}", value) : "-"; }
+
+}  // namespace
+
+const char* const kComparisonNote =
+    "Differences of test accuracy in points, with Welch's 95 % confidence interval where both regimes have at least 2 "
+    "seeds. p is that of no difference, the last p that of the paper's difference, whose own error is not known; both "
+    "are adjusted by Holm's method over the rows of a comparison. Pooled: the mean of a random-effects model "
+    "(DerSimonian and Laird, interval of Hartung and Knapp); tau is the standard deviation of the true differences "
+    "between rows.";
+
+std::string RowDifference::seeds_text() const { return fmt::format("{}, {}", first_seeds, second_seeds); }
+
+std::string ComparedRows::name() const { return fmt::format("{} - {}", comparison.first, comparison.second); }
+
+RowDifference compare_cells(const Cell& first, const Cell& second) {
+  const auto a = in_points(accuracies_of(first).test), b = in_points(accuracies_of(second).test);
+  RowDifference result{first.row, a.count, b.count, welch_difference(a, b)};
+  result.paper = first.row.number(first.regime) - first.row.number(second.regime);
+  result.p = result.difference.p_value();
+  result.paper_p = result.difference.p_value(result.paper);
+  return result;
+}
+
+void adjust(const std::vector<RowDifference*>& compared) {
+  for (double RowDifference::*p : {&RowDifference::p, &RowDifference::paper_p}) {
+    std::vector<double> values;
+    for (const auto* row : compared) values.push_back(row->*p);
+    values = holm_adjusted(values);
+    for (std::size_t i = 0; i < compared.size(); ++i) compared[i]->*p = values[i];
+  }
+}
 
 std::string estimate_text(const Estimate& estimate) {
   if (!estimate.has_interval()) return signed_text(estimate.value);
@@ -64,19 +74,6 @@ Json estimate_json(const Estimate& estimate) {
           {"standard_error", estimate.standard_error},
           {"degrees_of_freedom", estimate.degrees}};
 }
-
-}  // namespace
-
-const char* const kComparisonNote =
-    "Differences of test accuracy in points, with Welch's 95 % confidence interval where both regimes have at least 2 "
-    "seeds. p is that of no difference, the last p that of the paper's difference, whose own error is not known; both "
-    "are adjusted by Holm's method over the rows of a comparison. Pooled: the mean of a random-effects model "
-    "(DerSimonian and Laird, interval of Hartung and Knapp); tau is the standard deviation of the true differences "
-    "between rows.";
-
-std::string RowDifference::seeds_text() const { return fmt::format("{}, {}", first_seeds, second_seeds); }
-
-std::string ComparedRows::name() const { return fmt::format("{} - {}", comparison.first, comparison.second); }
 
 std::vector<ComparedRows> compare_rows(const Context& context) {
   std::vector<ComparedRows> all;

@@ -26,6 +26,11 @@ struct ComparedRows {
   std::string name() const;  ///< "lb-diag - lb"
 };
 
+/// A comparison of two cells of a row. p values are not adjusted.
+RowDifference compare_cells(const Cell& first, const Cell& second);
+/// Adjusts the p values by Holm's method over these comparisons.
+void adjust(const std::vector<RowDifference*>& compared);
+
 /// All comparisons of the item, in its order.
 std::vector<ComparedRows> compare_rows(const Context& context);
 
@@ -33,6 +38,10 @@ std::vector<ComparedRows> compare_rows(const Context& context);
 extern const char* const kComparisonNote;
 /// A line per row of the item and one for the pooled difference; its title is the comparison's name.
 Table comparison_table(const ComparedRows& compared);
+
+std::string estimate_text(const Estimate& estimate);  ///< "+0.41 [-0.44, +1.26]"
+std::string p_text(double p);                         ///< "0.034", "< 0.001", "-" if it is not known
+Json estimate_json(const Estimate& estimate);
 Json comparison_json(const ComparedRows& compared);
 
 }  // namespace covnoise::paper

@@ -20,7 +20,22 @@ namespace fs = std::filesystem;
 struct Source {
   fs::path results;
   std::string link;  ///< the way from the document to `results`
+
+  /// The same for a folder in it.
+  Source below(const std::string& folder) const {
+    return {results / folder, (fs::path(link) / folder).generic_string()};
+  }
 };
+
+/// The command that writes an item.
+std::string command_of(const Item& item, const Json& json) {
+  std::string text = fmt::format("covnoise paper {}{}", item.name, json.value("quick", false) ? " --quick" : "");
+  const Json folders = json.value("folders", Json::object());
+  for (const char* which : {"recipes", "results"}) {
+    if (folders.contains(which)) text += fmt::format(" --{} {}", which, folders.at(which).get<std::string>());
+  }
+  return text;
+}
 
 std::string figure_markdown(const Item& item, const Source& source, const std::string& figure) {
   return fmt::format("\n![{}]({}/{}/{})\n", item.title, source.link, item.name, figure);
@@ -28,8 +43,7 @@ std::string figure_markdown(const Item& item, const Source& source, const std::s
 
 /// All tables, notes and figures of an item.
 std::string item_markdown(const Item& item, const Json& json, const Source& source) {
-  std::string text = fmt::format("### {}\n    covnoise paper {}{}\n\nThe paper: {}\n", item.title, item.name,
-                                 json.value("quick", false) ? " --quick" : "", item.claim);
+  std::string text = fmt::format("### {}\n    {}\n\nThe paper: {}\n", item.title, command_of(item, json), item.claim);
   for (const auto& table : json.at("tables")) text += "\n" + Table::from_json(table).to_markdown();
   for (const auto& note : json.at("notes")) text += fmt::format("\n{}\n", note.get<std::string>());
   for (const auto& figure : json.at("figures")) text += figure_markdown(item, source, figure.get<std::string>());
@@ -56,7 +70,8 @@ bool shown_before(const Item& item, const Row& row, const std::string& regime) {
     if (earlier.make != item.make) continue;
     for (const auto& other : earlier.rows) {
       const auto regimes = earlier.regimes_of(other);
-      if (other.recipe == row.recipe && std::find(regimes.begin(), regimes.end(), regime) != regimes.end()) return true;
+      const bool same = other.recipe == row.recipe || other.other_recipe == row.recipe;
+      if (same && std::find(regimes.begin(), regimes.end(), regime) != regimes.end()) return true;
     }
   }
   return false;
@@ -98,49 +113,66 @@ Table row_comparisons(const Row& row, const Json& json) {
 }
 
 std::string row_markdown(const Item& item, const Row& row, const Json& json) {
-  return fmt::format("    covnoise paper {} --rows {}\n\n{}\n{}", item.name, row.recipe,
+  return fmt::format("    {} --rows {}\n\n{}\n{}", command_of(item, json), row.recipe,
                      row_accuracies(item, row, json).to_markdown(), row_comparisons(row, json).to_markdown());
 }
 
 /// The forest plot and its differences, a line per row.
 std::string summary_markdown(const Item& item, const Json& json, const Source& source) {
   Table summary{"", {"difference [95 % interval]"}, {}};
+  const auto line_of = [&](const std::string& first) -> std::vector<std::string>& {
+    const auto name = first.rfind("pooled", 0) == 0 ? std::string("pooled") : first;
+    for (auto& row : summary.rows) {
+      if (row.front() == name) return row;
+    }
+    return summary.rows.emplace_back(std::vector<std::string>{name});
+  };
   for (const auto& table : comparison_tables(json)) {
     const auto drawn = [&](const Comparison& c) { return c.drawn && c.first + " - " + c.second == table.title; };
     if (std::none_of(item.comparisons.begin(), item.comparisons.end(), drawn)) continue;
+    const std::size_t column = summary.header.size();
     summary.header.push_back(table.title);
-    summary.rows.resize(table.rows.size());
-    for (std::size_t i = 0; i < table.rows.size(); ++i) {
-      const auto& cells = table.rows[i];
-      const bool pooled = i >= item.rows.size();
-      if (summary.rows[i].empty()) summary.rows[i] = {pooled ? "pooled" : cells[0]};
+    for (const auto& cells : table.rows) {
       const auto paper = cells.at(4).empty() || cells.at(4) == "-" ? "" : fmt::format(", paper {}", cells.at(4));
-      summary.rows[i].push_back(cells.at(1) + paper);
+      auto& line = line_of(cells.front());
+      line.resize(column, "-");  // comparisons before this one without a pooled line
+      line.push_back(cells.at(1) + paper);
     }
   }
+  for (auto& line : summary.rows) line.resize(summary.header.size(), "-");
   return summary.to_markdown() + figure_markdown(item, source, item.name + "-forest.svg");
 }
 
-const Row& find_row(const Item& item, const std::string& name) {
-  std::vector<std::string> known = {"summary"};
+Row find_row(const Item& item, const std::string& name) {
+  std::vector<std::string> known = {"summary", "table"};
   for (const auto& row : item.rows) {
     if (row.recipe == name) return row;
+    if (row.other_recipe == name) return {row.other_recipe, row.other_network, row.numbers};
     known.push_back(row.recipe);
   }
   throw Error(unknown_name("part of " + item.name, name, known));
 }
 
-/// What stands between the markers "<!-- paper ITEM PART -->" and "<!-- end ITEM -->".
-std::string part_markdown(const std::string& name, const std::string& part, const Source& source) {
-  const auto path = source.results / name / (name + ".json");
-  if (!fs::exists(path)) return fmt::format("{}: not run yet.\n", find_item(name, false).title);
+/// What stands between the markers "<!-- paper NAME PART -->" and "<!-- end NAME -->": NAME is an item, or FOLDER/ITEM
+/// for one in a folder of the results.
+std::string part_markdown(const std::string& name, const std::string& part, const Source& all) {
+  const auto slash = name.rfind('/');
+  const auto source = slash == std::string::npos ? all : all.below(name.substr(0, slash));
+  const auto item_name = name.substr(slash + 1);
+  const auto path = source.results / item_name / (item_name + ".json");
+  if (!fs::exists(path)) return fmt::format("{}: not run yet.\n", find_item(item_name, false).title);
   const Json json = read_item(path);
-  const Item item = find_item(name, json.value("quick", false));
+  const Item item = find_item(item_name, json.value("quick", false));
   if (part.empty()) return item_markdown(item, json, source);
+  require(!json.at("tables").empty(),
+          fmt::format("{} has no table; run covnoise paper {} again", path.string(), item_name));
+  if (part == "table") return Table::from_json(json.at("tables").at(0)).to_markdown();
   require(!item.comparisons.empty(),
-          fmt::format("{} has no part {}: only tables 2 and 3 have parts; write <!-- paper {} -->", name, part, name));
+          fmt::format("{} has no part {}: only tables 2 and 3 have rows and a summary; write "
+                      "<!-- paper {} --> or <!-- paper {} table -->",
+                      name, part, name, name));
   require(has_comparisons(json),
-          fmt::format("{} has no accuracies or comparisons; run covnoise paper {} again", path.string(), name));
+          fmt::format("{} has no accuracies or comparisons; run covnoise paper {} again", path.string(), item_name));
   return part == "summary" ? summary_markdown(item, json, source) : row_markdown(item, find_row(item, part), json);
 }
 

@@ -46,9 +46,14 @@ bool is_cell(const Json& json) {
          has_sample(json, "train") && is_list(json, "test_by_seed", [](const Json& test) { return test.is_number(); });
 }
 
+bool has_folders(const Json& json) {
+  const auto found = json.find("folders");
+  return found == json.end() || (found->is_object() && std::all_of(found->begin(), found->end(), is_text));
+}
+
 bool is_item(const Json& json) {
-  return is_list(json, "tables", is_table) && is_list(json, "notes", is_text) && is_list(json, "figures", is_text) &&
-         (!json.contains("quick") || json.at("quick").is_boolean());
+  return has_folders(json) && is_list(json, "tables", is_table) && is_list(json, "notes", is_text) &&
+         is_list(json, "figures", is_text) && (!json.contains("quick") || json.at("quick").is_boolean());
 }
 
 }  // namespace

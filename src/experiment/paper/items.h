@@ -15,12 +15,22 @@ struct Number {
   double accuracy;
 };
 
+/// A regime with other settings, under a name of its own.
+struct Variant {
+  std::string name, regime;
+  std::vector<std::string> settings;  ///< "key=value", on top of the recipe's for the regime
+};
+
 /// One network and data set: a recipe, and the paper's numbers. A regime with a number belongs to the row even
 /// if the item does not list it.
 struct Row {
   std::string recipe;
   std::string network;  ///< its name in tables
   std::vector<Number> numbers = {};
+  /// Recipe and name of another network that the paper may have had; it has a row of its own if a folder of recipes has
+  /// it.
+  std::string other_recipe = {}, other_network = {};
+  std::vector<Variant> variants = {};  ///< of the item `variants`
 
   double number(const std::string& regime) const;  ///< NaN if the paper has none
 };
@@ -51,7 +61,11 @@ struct Item {
   std::vector<std::string> regimes = {};     ///< of every row
   std::vector<Comparison> comparisons = {};  ///< of tables 2 and 3, for every row
   std::vector<Row> rows = {}, quick_rows = {};
+  std::vector<Row> left_out = {};  ///< rows without a recipe in a folder of recipes
   Effort effort = {}, quick_effort = {};
+  bool trains = true;          ///< false: made from the runs of other items
+  bool with_variants = false;  ///< rows have the variants of a folder of recipes
+  bool uses_networks = true;   ///< false: records of runs are enough
 
   /// The item's regimes in order, then those that only `row` has.
   std::vector<std::string> regimes_of(const Row& row) const;
@@ -66,6 +80,8 @@ Item find_item(const std::string& name, bool quick);
 // None of these trains: each reads the runs of its item and writes tables and figures.
 Result make_table1(const Context&);
 Result make_accuracies(const Context&);  ///< tables 2 and 3
+Result make_variants(const Context&);
+Result make_headline(const Context&);
 Result make_fig1(const Context&);
 Result make_fig2(const Context&);
 Result make_fig3(const Context&);

@@ -5,12 +5,14 @@
 #include "covnoise/train/internal/software.h"
 #include "experiment/paper/recipes.h"
 #include "experiment/paper/result.h"
+#include "experiment/paper/variants.h"
 #include "experiment/plan.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace covnoise::paper {
 namespace {
@@ -40,25 +42,21 @@ void check_choice(const Item& item, const Options& options) {
   refuse_unknown("regime", options.regimes, regimes);
 }
 
-/// The item with the rows that have a recipe.
+/// The item with the rows that have a recipe, and with their variants.
 Item item_of(const std::string& name, const Options& options) {
   Item item = find_item(name, options.quick);
   if (options.recipes.empty() || item.rows.empty()) return item;
-  const std::string first = item.rows.front().recipe;
-  item.rows.erase(std::remove_if(item.rows.begin(), item.rows.end(),
-                                 [&](const Row& row) { return !has_recipe(row.recipe, options.recipes); }),
-                  item.rows.end());
-  if (item.rows.empty()) find_recipe(first, options.recipes);  // says what is missing
-  return item;
-}
-
-/// The names of the rows that item_of left out.
-std::vector<std::string> rows_without_recipe(const Item& item, const Options& options) {
-  std::vector<std::string> names;
-  for (const auto& row : find_item(item.name, options.quick).rows) {
-    if (!options.recipes.empty() && !has_recipe(row.recipe, options.recipes)) names.push_back(row.recipe);
+  const auto has = [&](const std::string& recipe) { return !recipe.empty() && has_recipe(recipe, options.recipes); };
+  for (const Row& row : std::exchange(item.rows, {})) {
+    if (has(row.recipe)) item.rows.push_back(row);
+    if (has(row.other_recipe)) item.rows.push_back({row.other_recipe, row.other_network, row.numbers});
+    if (!has(row.recipe) && !has(row.other_recipe)) item.left_out.push_back(row);
   }
-  return names;
+  if (item.rows.empty()) find_recipe(item.left_out.front().recipe, options.recipes);  // says what is missing
+  for (auto& row : item.rows) {
+    if (item.with_variants) row.variants = read_variants(row.recipe, options.recipes);
+  }
+  return item;
 }
 
 /// Refuses to replace results of the other size (quick or full).
@@ -77,13 +75,21 @@ Json run_json(const Trained& run) {
 
 /// The device that computed the item: that of the runs if their networks were analyzed.
 std::string device_of_item(const Context& context) {
-  const bool looked = context.options.train && !context.cells.empty();
+  const bool looked = context.options.train && context.item.trains && !context.cells.empty();
   return looked ? context.cells.front().runs.front().spec.config.run.device : "cpu";
 }
 
 /// The settings of the runs; none for an item without runs.
 std::vector<std::string> settings_of(const Context& context) {
   return context.item.rows.empty() ? std::vector<std::string>{} : context.options.set;
+}
+
+/// Where recipes and results are, if not in their usual places.
+Json folders_of(const Options& options) {
+  Json folders = Json::object();
+  if (!options.recipes.empty()) folders["recipes"] = options.recipes.string();
+  if (!options.results.empty()) folders["results"] = options.results.string();
+  return folders;
 }
 
 Json item_json(const Context& context, const Result& result) {
@@ -98,6 +104,7 @@ Json item_json(const Context& context, const Result& result) {
             {"figures", result.figures},
             {"numbers", result.numbers},
             {"settings", settings_of(context)},
+            {"folders", folders_of(context.options)},
             {"runs", Json::array()}};
   for (const auto& table : result.tables) json["tables"].push_back(table.to_json());
   for (const auto& cell : context.cells) {
@@ -108,6 +115,7 @@ Json item_json(const Context& context, const Result& result) {
 
 /// Says how many runs are not finished; empty if all are.
 std::string incomplete_note(const Context& context) {
+  if (!context.item.trains) return "";
   std::size_t all = 0, finished = 0;
   for (const auto& cell : context.cells) {
     all += cell.runs.size();
@@ -121,7 +129,9 @@ void add_notes(const Context& context, Result& result) {
     result.notes.insert(result.notes.begin(),
                         "A reduced version on embedded data: it shows that everything works, not the paper's numbers.");
   }
-  if (const auto rows = rows_without_recipe(context.item, context.options); !rows.empty()) {
+  std::vector<std::string> rows;
+  for (const auto& row : context.item.left_out) rows.push_back(row.recipe);
+  if (!rows.empty()) {
     result.notes.push_back(
         fmt::format("Left out, without a recipe in {}: {}.", context.options.recipes.string(), fmt::join(rows, ", ")));
   }
@@ -129,6 +139,24 @@ void add_notes(const Context& context, Result& result) {
     result.notes.push_back(fmt::format("Settings on top of the recipes: {}.", fmt::join(settings, ", ")));
   }
   if (const auto note = incomplete_note(context); !note.empty()) result.notes.push_back(note);
+}
+
+/// Trains the runs that are not available, and keeps the record of each as soon as it has ended. Returns the failures.
+std::vector<std::string> train_missing(const Item& item, const std::vector<RunSpec>& specs, const Options& options) {
+  std::vector<RunSpec> missing;
+  RunnerOptions runner = options.runner;
+  for (const auto& run : available_runs(item, specs, options)) {
+    const bool over = run.state == RunState::kFinished || run.state == RunState::kDiverged;
+    if (!run.records_only || !over) missing.push_back(run.spec);
+  }
+  for (const auto& cell : read_cells(item, options)) {
+    for (const auto* run : cell.with_state(RunState::kFinished)) runner.known.push_back(run->summary);
+  }
+  if (missing.size() < specs.size())
+    runner.say(fmt::format("{} of {} runs are in the records of {}", specs.size() - missing.size(), specs.size(),
+                           options.results_folder().string()));
+  runner.ended = [&](const RunSpec& spec) { keep_record(spec, options); };
+  return failures_of(run_all(missing, runner));
 }
 
 std::string result_text(const Item& item, const Result& result) {
@@ -144,6 +172,7 @@ std::vector<RunSpec> planned_runs(const std::string& name, const Options& option
   const Item item = item_of(name, options);
   check_choice(item, options);
   std::vector<RunSpec> specs;
+  if (!item.trains) return specs;
   // Seed by seed: an interruption leaves complete tables of fewer seeds.
   for (const auto seed : options.seeds.empty() ? item.effort.seeds : options.seeds) {
     for (const auto& row : item.rows) {
@@ -159,8 +188,9 @@ std::vector<RunSpec> planned_runs(const std::string& name, const Options& option
 std::string plan_table(const std::string& name, const Options& options) {
   const Item item = item_of(name, options);
   const auto specs = planned_runs(name, options);
-  if (specs.empty()) return fmt::format("{}: no training, computed directly\n", item.title);
-  return fmt::format("{}: {}", item.title, plan_text(specs, options.runner.out));
+  if (specs.empty())
+    return fmt::format("{}: no training, {}\n", item.title, item.trains ? "computed directly" : "only records of runs");
+  return fmt::format("{}: {}", item.title, plan_text(available_runs(item, specs, options)));
 }
 
 Outcome reproduce(const std::string& name, const Options& options) {
@@ -170,7 +200,7 @@ Outcome reproduce(const std::string& name, const Options& options) {
   const auto specs = planned_runs(name, options);
   create_folders(folder);
   std::vector<std::string> failures;
-  if (options.train) failures = failures_of(run_all(specs, options.runner));
+  if (options.train) failures = train_missing(item, specs, options);
   const Context context{item, options, folder, read_cells(item, options)};
   Result result = item.make(context);
   if (result.nothing && fs::exists(path)) {

@@ -5,12 +5,14 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace covnoise::portable {
 namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 28;  // of patches, or of gradients, in memory at once
-constexpr std::int64_t kProducts = 256;  // at least, where the examples allow it: a GPU wants many small products
+constexpr std::int64_t kLibraryGroup = 32;  // examples of a group from which on the library's weight gradient is taken
+constexpr std::int64_t kProducts = 256;     // at least, where the examples allow it: a GPU wants many small products
 
 /// Batched a b with sums in float32 also for factors in bfloat16.
 at::Tensor products(const at::Tensor& a, const at::Tensor& b) {
@@ -54,6 +56,31 @@ at::Tensor group_gradients(const at::Tensor& d, const at::Tensor& a, std::int64_
   return gradients.view({-1, group / each, gradients.size(1), gradients.size(2)}).sum(1);
 }
 
+/// Of large groups, one after the other: the library reads x and dz once, without patches, which would be a copy of kh
+/// kw times x. Activations of low precision give gradients of the groups in that precision, as autocast does.
+at::Tensor squares_by_library(const at::Tensor& x, const at::Tensor& dz, at::Tensor& squares, at::IntArrayRef weight,
+                              const Geometry& g, std::int64_t group) {
+  const auto like = at::empty(weight, x.options(), x.suggest_memory_format());
+  const std::int64_t groups = x.size(0) / group;
+  const std::int64_t block = std::clamp<std::int64_t>(kMostElements / like.numel(), 1, groups);
+  auto gradient = at::zeros(weight, squares.options());
+  auto sums = squares.view(weight);
+  for (std::int64_t first = 0; first < groups; first += block) {
+    std::vector<std::int64_t> sizes = weight.vec();
+    sizes.insert(sizes.begin(), std::min(block, groups - first));
+    const auto all = at::empty(sizes, squares.options());
+    for (std::int64_t i = 0; i < sizes[0]; ++i) {
+      const auto of_group = [&](const at::Tensor& whole) { return whole.narrow(0, (first + i) * group, group); };
+      all[i].copy_(std::get<1>(at::convolution_backward(of_group(dz), of_group(x), like, at::OptionalIntArrayRef(),
+                                                        g.stride, g.padding, g.dilation, /*transposed=*/false, {0, 0},
+                                                        g.groups, {false, true, false})));
+    }
+    gradient.add_(all.sum(0));
+    sums.add_(all.square().sum(0));
+  }
+  return gradient;
+}
+
 }  // namespace
 
 at::Tensor weight_gradient_squares(const at::Tensor& x, const at::Tensor& dz, at::Tensor& squares,
@@ -63,6 +90,7 @@ at::Tensor weight_gradient_squares(const at::Tensor& x, const at::Tensor& dz, at
   const std::int64_t group = spatial ? 1 : examples_per_group, positions = dz.size(2) * dz.size(3);
   TORCH_CHECK(group > 0 && x.size(0) % group == 0, "weight gradient: ", x.size(0),
               " examples are not a whole number of groups of ", group);
+  if (!spatial && group >= kLibraryGroup) return squares_by_library(x, dz, squares, weight, g, group);
   const std::int64_t of_example = elements * std::max(positions, outputs / examples_per_product(x.size(0), group) + 1);
   const std::int64_t block = std::max<std::int64_t>(1, kMostElements / (of_example * group)) * group;
   auto gradient = at::zeros({weight[0], weight[2], weight[3], inputs}, squares.options());

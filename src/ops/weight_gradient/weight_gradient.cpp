@@ -11,6 +11,7 @@ namespace covnoise {
 namespace {
 
 using weight_gradient::Convolution;
+using weight_gradient::gradient;
 using weight_gradient::gradient_squares;
 
 struct Pair {
@@ -84,12 +85,8 @@ at::Tensor conv2d_cpu(const at::Tensor& x, const at::Tensor& dz, at::Tensor& squ
   check_squares(squares, x, c10::multiply_integers(weight_sizes));
   const auto best = weight_gradient::available_instruction_sets().back();
   const at::Tensor input = x.contiguous(), derivative = dz.contiguous();
-  if (!spatial)
-    return gradient_squares(convolution, input, derivative, squares, examples_per_group, false, best)
-        .view(weight_sizes);
-  auto unused = at::zeros_like(squares);
-  squares.add_(gradient_squares(convolution, input, derivative, unused, 1, true, best).view(squares.sizes()));
-  return gradient_squares(convolution, input, derivative, unused, 1, false, best).view(weight_sizes);
+  const std::int64_t group = spatial ? weight_gradient::kEachPosition : examples_per_group;
+  return gradient_squares(convolution, input, derivative, squares, group, best).view(weight_sizes);
 }
 
 /// A linear layer is a convolution of images of one pixel.
@@ -99,7 +96,8 @@ at::Tensor linear_cpu(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squ
               " and the output's derivative ", dz.sizes());
   const Convolution convolution{a.size(0), a.size(1), dz.size(1), 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1};
   check_squares(squares, a, a.size(1) * dz.size(1));
-  return gradient_squares(convolution, a.contiguous(), dz.contiguous(), squares, examples_per_group, false,
+  const std::int64_t group = examples_per_group == 1 ? weight_gradient::kEachPosition : examples_per_group;
+  return gradient_squares(convolution, a.contiguous(), dz.contiguous(), squares, group,
                           weight_gradient::available_instruction_sets().back())
       .squeeze(2);
 }
@@ -123,6 +121,26 @@ at::Tensor linear_gradient_cpu(const at::Tensor& a, const at::Tensor& dz) {
 }
 
 }  // namespace
+
+bool weight_gradient::faster_than_library(const at::Tensor& x, at::IntArrayRef weight_sizes, std::int64_t groups) {
+  constexpr std::int64_t kOutputs = 16;   // of a group: the kernel's vectors
+  constexpr std::int64_t kChannels = 8;   // of a group: a tile; fewer are packed with their padding, which must pay
+  constexpr std::int64_t kExamples = 64;  // off over this many examples
+  const auto type = x.scalar_type();
+  return (type == at::kFloat || type == at::kDouble) && x.is_contiguous() && x.numel() > 0 &&
+         available_instruction_sets().back() != InstructionSet::kPortable && weight_sizes[0] >= kOutputs * groups &&
+         (weight_sizes[1] >= kChannels || x.size(0) >= kExamples);
+}
+
+at::Tensor weight_gradient::conv2d_gradient(const at::Tensor& x, const at::Tensor& dz, at::IntArrayRef weight_sizes,
+                                            at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                                            std::int64_t groups) {
+  check_operands(x, dz, 4, 1);
+  const Convolution convolution =
+      convolution_of(x, dz, weight_sizes, pair_of(stride, "stride", 1), pair_of(padding, "padding", 0),
+                     pair_of(dilation, "dilation", 1), groups);
+  return gradient(convolution, x.contiguous(), dz.contiguous(), available_instruction_sets().back()).view(weight_sizes);
+}
 
 at::Tensor conv2d_weight_gradient_squares(const at::Tensor& x, const at::Tensor& dz, at::Tensor& squares,
                                           at::IntArrayRef weight_sizes, at::IntArrayRef stride, at::IntArrayRef padding,

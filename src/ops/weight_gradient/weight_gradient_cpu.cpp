@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 namespace covnoise::weight_gradient {
 namespace {
@@ -43,39 +44,71 @@ struct Operation {
   const Plan& plan;
   const Kernels<T>& kernels;
   const T *x, *dz;
-  bool square_operands;
-  T *sums, *squares;
+  SquaresOf squares_of;
+  T *sums, *squares;  ///< of nothing: null
+
+  std::int64_t components() const { return squares_of == SquaresOf::kNothing ? 1 : 2; }
 
   void run_parts() const {
     run_tasks(plan.parts.size(), [this] {
-      return [this, worker = Worker<T>(plan, kernels, x, dz, square_operands)](std::int64_t task) mutable {
+      return [this, worker = Worker<T>(plan, kernels, x, dz, squares_of)](std::int64_t task) mutable {
         worker.run_part(plan.parts[task], sums, squares);
       };
     });
   }
 
-  /// Each slice has its own packed sums and squares, [slices][2][packed size], which are added up in order.
+  /// Each slice has its own packed sums and squares, [slices][components][packed size], which are added up in order.
   void run_slices(T* slices) const {
+    const std::int64_t size = components() * plan.packed_size;
     run_tasks(plan.parts.size() * plan.slices, [&] {
-      return [&, worker = Worker<T>(plan, kernels, x, dz, square_operands)](std::int64_t task) mutable {
+      return [&, worker = Worker<T>(plan, kernels, x, dz, squares_of)](std::int64_t task) mutable {
         const std::int64_t slice = task % plan.slices;
         const Part& part = plan.parts[task / plan.slices];
-        T* packed = slices + slice * 2 * plan.packed_size + part.offset;
-        worker.run_slice(part, slice, packed, packed + plan.packed_size);
+        T* packed = slices + slice * size + part.offset;
+        worker.run_slice(part, slice, packed, components() == 1 ? nullptr : packed + plan.packed_size);
       };
     });
-    at::parallel_for(0, 2 * plan.packed_size, 4096, [&](std::int64_t begin, std::int64_t end) {
+    at::parallel_for(0, size, 4096, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t slice = 1; slice < plan.slices; ++slice) {
-        const T* other = slices + slice * 2 * plan.packed_size;
+        const T* other = slices + slice * size;
         for (std::int64_t i = begin; i < end; ++i) slices[i] += other[i];
       }
     });
-    for (const Part& part : plan.parts) {
-      unpack_part<T, Unpack::kWrite>(plan, part, slices + part.offset, sums);
-      unpack_part<T, Unpack::kAdd>(plan, part, slices + plan.packed_size + part.offset, squares);
-    }
+    run_tasks(plan.parts.size(), [&] {
+      return [&](std::int64_t task) {
+        const Part& part = plan.parts[task];
+        unpack_part<T, Unpack::kWrite>(plan, part, slices + part.offset, sums);
+        if (components() == 2)
+          unpack_part<T, Unpack::kAdd>(plan, part, slices + plan.packed_size + part.offset, squares);
+      };
+    });
   }
 };
+
+at::Tensor compute(Convolution convolution, const at::Tensor& x, const at::Tensor& dz, SquaresOf squares_of,
+                   const at::Tensor& squares, std::int64_t examples_per_group, InstructionSet instruction_set) {
+  at::Tensor sums =
+      at::empty({convolution.groups * convolution.outputs, convolution.channels, convolution.kernel()}, x.options());
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "covnoise weight gradient", [&] {
+    const Kernels<scalar_t>& kernels = kernels_of<scalar_t>(instruction_set);
+    const scalar_t *input = x.data_ptr<scalar_t>(), *derivative = dz.data_ptr<scalar_t>();
+    // A weight without kernel offsets has its inputs side by side: with vectors of inputs nothing is to be transposed.
+    const bool transposed = convolution.is_linear() && convolution.channels >= 2 * kernels.lanes;
+    if (transposed) std::swap(convolution.channels, convolution.outputs), std::swap(input, derivative);
+    const Plan plan = make_plan(convolution, examples_per_group, transposed, kernels.lanes, kernels.half_lanes);
+    const Operation<scalar_t> operation{plan,
+                                        kernels,
+                                        input,
+                                        derivative,
+                                        squares_of,
+                                        sums.data_ptr<scalar_t>(),
+                                        squares.defined() ? squares.data_ptr<scalar_t>() : nullptr};
+    if (plan.slices == 1) return operation.run_parts();
+    const at::Tensor slices = at::empty({plan.slices, operation.components(), plan.packed_size}, x.options());
+    operation.run_slices(slices.data_ptr<scalar_t>());
+  });
+  return sums;
+}
 
 }  // namespace
 
@@ -89,26 +122,17 @@ std::vector<InstructionSet> available_instruction_sets() {
   return sets;
 }
 
+at::Tensor gradient(const Convolution& convolution, const at::Tensor& x, const at::Tensor& dz,
+                    InstructionSet instruction_set) {
+  return compute(convolution, x, dz, SquaresOf::kNothing, {}, 1, instruction_set);
+}
+
 at::Tensor gradient_squares(const Convolution& convolution, const at::Tensor& x, const at::Tensor& dz,
-                            const at::Tensor& squares, std::int64_t examples_per_group, bool square_operands,
+                            const at::Tensor& squares, std::int64_t examples_per_group,
                             InstructionSet instruction_set) {
-  const std::int64_t outputs = convolution.groups * convolution.outputs;
-  at::Tensor sums = at::empty({outputs, convolution.channels, convolution.kernel()}, x.options());
-  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "covnoise weight gradient", [&] {
-    const Kernels<scalar_t>& kernels = kernels_of<scalar_t>(instruction_set);
-    const Plan plan = make_plan(convolution, examples_per_group, kernels.lanes, kernels.half_lanes);
-    const Operation<scalar_t> operation{plan,
-                                        kernels,
-                                        x.data_ptr<scalar_t>(),
-                                        dz.data_ptr<scalar_t>(),
-                                        square_operands,
-                                        sums.data_ptr<scalar_t>(),
-                                        squares.data_ptr<scalar_t>()};
-    if (plan.slices == 1) return operation.run_parts();
-    const at::Tensor slices = at::empty({plan.slices, 2, plan.packed_size}, x.options());
-    operation.run_slices(slices.data_ptr<scalar_t>());
-  });
-  return sums;
+  if (examples_per_group == kEachPosition)
+    return compute(convolution, x, dz, SquaresOf::kPositions, squares, 1, instruction_set);
+  return compute(convolution, x, dz, SquaresOf::kGroups, squares, examples_per_group, instruction_set);
 }
 
 }  // namespace covnoise::weight_gradient

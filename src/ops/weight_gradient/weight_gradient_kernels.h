@@ -30,7 +30,9 @@ struct Kernels {
   using SquareTile = void (*)(const Walk& walk, const T* dz, const T* x, T* sums, T* squares);
   SquareTile square_tile[kPanelKinds][kMaxRows + 1];
   int square_rows[kPanelKinds];  ///< maximum rows of a tile
-  int pixel_rows[kPanelKinds];   ///< the same if a group is one example of one position, which needs no accumulators
+  /// The same for groups of many positions: sums and squares are in memory, the registers are for acc alone.
+  SquareTile long_square_tile[kPanelKinds][kMaxRows + 1];  ///< at most sum_rows
+  int pixel_rows[kPanelKinds];  ///< the same if a group is one example of one position, which needs no accumulators
 
   /// part += acc, over all groups.
   using SumTile = void (*)(const Walk& walk, const T* dz, const T* x, T* part);
@@ -41,13 +43,15 @@ struct Kernels {
   void (*flush)(std::int64_t count, T* part, T* sums, T* squares);
 
   /// `planes` transposed pieces: packed[j * width + row] = source[row * stride + j] for j < count, row < rows, zero in
-  /// rows <= row < width; squared on request. Source and packed advance by their steps from piece to piece.
+  /// rows <= row < width. Source and packed advance by their steps from piece to piece.
   struct Interleave {
     std::int64_t planes, source_step, packed_step;
     std::int64_t rows, stride, count, width;
-    bool square;
   };
   void (*interleave)(const Interleave& shape, const T* source, T* packed);
+
+  /// values = values^2.
+  void (*square)(std::int64_t count, T* values);
 };
 
 template <typename T>

@@ -17,13 +17,13 @@ struct Range {
   std::int64_t first, count;
 };
 
-/// 0..size in the fewest ranges of at most `most`, as equal as possible.
-std::vector<Range> split(std::int64_t size, std::int64_t most) {
-  const std::int64_t pieces = divide_up(size, most);
+/// 0..size in the fewest ranges of at most `most`, as equal as multiples of `unit` can be.
+std::vector<Range> split(std::int64_t size, std::int64_t most, std::int64_t unit) {
+  const std::int64_t pieces = divide_up(size, most), units = divide_up(size, unit);
   std::vector<Range> ranges;
   for (std::int64_t i = 0; i < pieces; ++i) {
-    const std::int64_t first = i * size / pieces;
-    ranges.push_back({first, (i + 1) * size / pieces - first});
+    const std::int64_t first = i * units / pieces * unit, end = std::min(size, (i + 1) * units / pieces * unit);
+    ranges.push_back({first, end - first});
   }
   return ranges;
 }
@@ -87,10 +87,12 @@ Chunk make_chunk(const Convolution& c, std::int64_t examples_per_group, std::int
 
 }  // namespace
 
-Plan make_plan(const Convolution& c, std::int64_t examples_per_group, std::int64_t lanes, std::int64_t half_lanes) {
+Plan make_plan(const Convolution& c, std::int64_t examples_per_group, bool transposed, std::int64_t lanes,
+               std::int64_t half_lanes) {
   Plan plan{};
   plan.convolution = c;
   plan.examples_per_group = examples_per_group;
+  plan.transposed = transposed;
   plan.slices = 1;
   // Fewer channels than a tile has rows: take neighbouring columns as rows too. They must be neighbours in memory.
   plan.wide_rows = c.channels < kTileRows && c.kernel_width > 1 && c.dilation_width == 1;
@@ -106,14 +108,16 @@ Plan make_plan(const Convolution& c, std::int64_t examples_per_group, std::int64
     channel_side = divide_up(channel_side, 2 * kTileRows) * kTileRows;
   while (tasks() < kFewTasks && output_side > 2 * lanes) output_side = divide_up(output_side, 4 * lanes) * 2 * lanes;
   for (std::int64_t group = 0; group < c.groups; ++group)
-    for (const Range& outputs : split(c.outputs, output_side))
-      for (const Range& channels : split(c.channels, channel_side)) {
+    for (const Range& outputs : split(c.outputs, output_side, 2 * lanes))
+      for (const Range& channels : split(c.channels, channel_side, kTileRows)) {
         plan.parts.push_back(make_part(plan, group, outputs, channels, lanes, half_lanes));
         plan.parts.back().offset = plan.packed_size;
         plan.packed_size += plan.parts.back().size();
       }
   const std::int64_t parts = plan.parts.size();
-  const std::int64_t affordable = std::min(divide_up(kTasks, parts), kPartialWeights / plan.packed_size);
+  const std::int64_t partial_weights =
+      parts < kFewTasks ? kPartialWeights : kPartialWeights / 2;  // parts are tasks too
+  const std::int64_t affordable = std::min(divide_up(kTasks, parts), partial_weights / plan.packed_size);
   while (2 * plan.slices <= std::min(affordable, plan.example_groups())) plan.slices *= 2;
   return plan;
 }

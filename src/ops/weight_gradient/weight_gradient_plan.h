@@ -16,6 +16,8 @@ struct Convolution {
 
   std::int64_t kernel() const { return kernel_height * kernel_width; }
   std::int64_t positions() const { return out_height * out_width; }
+  /// A linear layer, or the same as one.
+  bool is_linear() const { return groups * kernel() * height * width * positions() == 1; }
 };
 
 /// Outputs [first, first + count) of a part, packed as [position][width] with zeros after `count`.
@@ -62,6 +64,7 @@ struct Chunk {
 struct Plan {
   Convolution convolution;
   std::int64_t examples_per_group;
+  bool transposed;  ///< the weight is [channels, outputs]: of a linear layer whose operands are swapped
   std::int64_t slices;
   std::int64_t packed_size;  ///< of the packed weights of all parts
   bool wide_rows;            ///< a run is a whole kernel row, and columns of x are packed with their padding
@@ -72,7 +75,7 @@ struct Plan {
   std::int64_t packed_columns() const { return convolution.width + (wide_rows ? 2 * convolution.padding_width : 0); }
 };
 
-Plan make_plan(const Convolution& convolution, std::int64_t examples_per_group, std::int64_t lanes,
+Plan make_plan(const Convolution& convolution, std::int64_t examples_per_group, bool transposed, std::int64_t lanes,
                std::int64_t half_lanes);
 
 }  // namespace covnoise::weight_gradient

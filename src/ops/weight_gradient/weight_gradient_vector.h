@@ -104,6 +104,23 @@ void square_tile(const Walk& shared_walk, const T* dz, const T* x, T* sums, T* s
 }
 
 template <typename T, int kBytes, int V, int R>
+void long_square_tile(const Walk& shared_walk, const T* dz, const T* x, T* sums, T* squares) {
+  using Vec = Vector<T, kBytes>;
+  const Walk walk = shared_walk;
+  const Index dz_group = walk.examples * walk.dz_example, x_group = walk.examples * walk.x_example;
+  for (Index group = 0; group < walk.groups; ++group, dz += dz_group, x += x_group) {
+    Tile<T, kBytes, V, R> accumulator;
+    accumulator.clear();
+    accumulator.add_examples(walk, walk.examples, dz, x);
+    unroll<R * V>(COVNOISE_STEP(i) {
+      constexpr Index kLanes = kBytes / sizeof(T);
+      *reinterpret_cast<Vec*>(sums + i * kLanes) += accumulator.value[i];
+      *reinterpret_cast<Vec*>(squares + i * kLanes) += accumulator.value[i] * accumulator.value[i];
+    });
+  }
+}
+
+template <typename T, int kBytes, int V, int R>
 void sum_tile(const Walk& shared_walk, const T* dz, const T* x, T* part) {
   const Walk walk = shared_walk;
   Tile<T, kBytes, V, R> accumulator;
@@ -121,15 +138,17 @@ void flush(Index count, T* __restrict part, T* __restrict sums, T* __restrict sq
   }
 }
 
+template <typename T>
+void square(Index count, T* values) {
+  for (Index i = 0; i < count; ++i) values[i] *= values[i];
+}
+
 /// 4 x 4 transpose: row r of `source` becomes column r of `packed`; rows from `rows` on are zero.
-template <typename T, bool kSquare>
+template <typename T>
 [[gnu::always_inline]] inline void interleave4(const T* source, Index stride, Index rows, T* packed, Index width) {
   using Vec = Vector<T, 4 * sizeof(T)>;
   Vec row[4];
-  unroll<4>(COVNOISE_STEP(r) {
-    row[r] = r < rows ? *reinterpret_cast<const Vec*>(source + r * stride) : Vec{};
-    if (kSquare) row[r] *= row[r];
-  });
+  unroll<4>(COVNOISE_STEP(r) { row[r] = r < rows ? *reinterpret_cast<const Vec*>(source + r * stride) : Vec{}; });
   const Vec low01 = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
   const Vec low23 = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
   const Vec high01 = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
@@ -142,7 +161,7 @@ template <typename T, bool kSquare>
 
 /// One plane, 16 columns at a time: the source is read in whole cache lines, four rows at once (planes are often a
 /// power of two apart and would evict each other), while the packed lines they fill stay in the L1 cache.
-template <typename T, bool kSquare>
+template <typename T>
 [[gnu::always_inline]] inline void interleave_plane(const typename Kernels<T>::Interleave& s, const T* source,
                                                     T* packed) {
   constexpr Index kColumns = 16, kAhead = 3 * kColumns;
@@ -152,28 +171,39 @@ template <typename T, bool kSquare>
     for (Index row = 0; row < whole_width; row += 4) {
       for (Index r = row; r < row + 4; ++r) __builtin_prefetch(source + r * s.stride + begin + kAhead);
       for (Index j = begin; j < end; j += 4)
-        interleave4<T, kSquare>(source + row * s.stride + j, s.stride, s.rows - row, packed + j * s.width + row,
-                                s.width);
+        interleave4<T>(source + row * s.stride + j, s.stride, s.rows - row, packed + j * s.width + row, s.width);
     }
   }
   for (Index j = 0; j < s.count; ++j)  // the remainder beside the 4 x 4 blocks
     for (Index r = j < whole_count ? whole_width : 0; r < s.width; ++r) {
-      const T value = r < s.rows ? source[r * s.stride + j] : T(0);
-      packed[j * s.width + r] = kSquare ? value * value : value;
+      packed[j * s.width + r] = r < s.rows ? source[r * s.stride + j] : T(0);
     }
 }
 
-/// A plane of one pixel: nothing to transpose.
-template <typename T, bool kSquare>
-[[gnu::always_inline]] inline void copy_pixel(const typename Kernels<T>::Interleave& s, const T* source, T* packed) {
+/// 8 kVectors rows of planes of one pixel.
+template <typename T, int kVectors>
+[[gnu::always_inline]] inline void copy_rows(const typename Kernels<T>::Interleave& s, const T* source, T* packed) {
   using Vec = Vector<T, 8 * sizeof(T)>;
-  Index r = 0;
-  for (; r + 8 <= s.rows; r += 8) {
-    const Vec value = *reinterpret_cast<const Vec*>(source + r);
-    *reinterpret_cast<Vec*>(packed + r) = kSquare ? value * value : value;
+  constexpr Index kAhead = 8, kLine = 64 / sizeof(T);
+  for (Index plane = 0; plane < s.planes; ++plane, source += s.source_step, packed += s.packed_step) {
+    unroll<(8 * kVectors + kLine - 1) / kLine>(
+        COVNOISE_STEP(line) { __builtin_prefetch(source + kAhead * s.source_step + line * kLine); });
+    unroll<kVectors>(
+        COVNOISE_STEP(v) { *reinterpret_cast<Vec*>(packed + 8 * v) = *reinterpret_cast<const Vec*>(source + 8 * v); });
   }
-  for (; r < s.rows; ++r) packed[r] = kSquare ? source[r] * source[r] : source[r];
-  for (; r < s.width; ++r) packed[r] = 0;
+}
+
+/// Planes of one pixel: nothing to transpose.
+template <typename T>
+[[gnu::always_inline]] inline void copy_pixels(const typename Kernels<T>::Interleave& s, const T* source, T* packed) {
+  Index r = 0;
+  for (; r + 32 <= s.rows; r += 32) copy_rows<T, 4>(s, source + r, packed + r);
+  for (; r + 8 <= s.rows; r += 8) copy_rows<T, 1>(s, source + r, packed + r);
+  if (r == s.width) return;
+  for (Index plane = 0; plane < s.planes; ++plane, source += s.source_step, packed += s.packed_step) {
+    for (Index i = r; i < s.rows; ++i) packed[i] = source[i];
+    for (Index i = s.rows; i < s.width; ++i) packed[i] = 0;
+  }
 }
 
 /// Fetches the `size` elements at `address` into the L1 cache.
@@ -182,27 +212,23 @@ template <bool kForWriting, typename T>
   for (Index i = 0; i < size; i += 64 / sizeof(T)) __builtin_prefetch(address + i, kForWriting);
 }
 
-template <typename T, bool kSquare>
-void interleave_planes(const typename Kernels<T>::Interleave& shape, const T* source, T* packed) {
+template <typename T>
+void interleave(const typename Kernels<T>::Interleave& shape, const T* source, T* packed) {
   const typename Kernels<T>::Interleave s = shape;
-  const bool pixels = s.count == 1 && s.stride == 1;
+  if (s.count == 1 && s.stride == 1) return copy_pixels<T>(s, source, packed);
   // Small images are too short for the hardware prefetcher. The next call continues where this one ends.
   const bool small = s.stride < 64;
   for (Index plane = 0; plane < s.planes; ++plane, source += s.source_step, packed += s.packed_step) {
     prefetch<false>(source + s.planes * s.source_step, small ? s.rows * s.stride : 0);
     prefetch<true>(packed + s.planes * s.packed_step, small ? s.width * s.count : 0);
-    pixels ? copy_pixel<T, kSquare>(s, source, packed) : interleave_plane<T, kSquare>(s, source, packed);
+    interleave_plane<T>(s, source, packed);
   }
-}
-
-template <typename T>
-void interleave(const typename Kernels<T>::Interleave& shape, const T* source, T* packed) {
-  shape.square ? interleave_planes<T, true>(shape, source, packed) : interleave_planes<T, false>(shape, source, packed);
 }
 
 template <typename T, int kBytes, int V, int R>
 void set_tiles(Kernels<T>& kernels, PanelKind kind) {
   kernels.square_tile[kind][R] = square_tile<T, kBytes, V, R>;
+  kernels.long_square_tile[kind][R] = long_square_tile<T, kBytes, V, R>;
   kernels.sum_tile[kind][R] = sum_tile<T, kBytes, V, R>;
   if constexpr (R > 1) set_tiles<T, kBytes, V, R - 1>(kernels, kind);
 }
@@ -228,6 +254,7 @@ Kernels<T> make_kernels() {
   }
   kernels.flush = flush<T>;
   kernels.interleave = interleave<T>;
+  kernels.square = square<T>;
   return kernels;
 }
 

@@ -19,6 +19,15 @@ Span inside(std::int64_t begin, std::int64_t end, std::int64_t stride, std::int6
   return {std::max(begin, first), std::min(end, last)};
 }
 
+/// Examples of one position each follow each other as columns do: lets the innermost loop pass over them.
+void fold_examples(Walk& walk) {
+  walk.x_column = walk.x_example;
+  walk.dz_example *= walk.examples, walk.x_example *= walk.examples;
+  walk.width = walk.examples, walk.examples = 1;
+}
+
+constexpr std::int64_t kLongGroup = 64;  // positions of a group whose products outweigh a tile's loads and stores
+
 constexpr std::int64_t kAlignment = 64;  // a cache line, and the widest vector
 
 std::int64_t round_up(std::int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
@@ -44,8 +53,8 @@ T* thread_buffer(std::int64_t size) {
 }  // namespace
 
 template <typename T>
-Worker<T>::Worker(const Plan& plan, const Kernels<T>& kernels, const T* x, const T* dz, bool square_operands)
-    : plan_(plan), kernels_(kernels), x_(x), dz_(dz), square_operands_(square_operands) {
+Worker<T>::Worker(const Plan& plan, const Kernels<T>& kernels, const T* x, const T* dz, SquaresOf squares_of)
+    : plan_(plan), kernels_(kernels), x_(x), dz_(dz), squares_of_(squares_of) {
   const Convolution& c = plan.convolution;
   const Chunk& chunk = plan.chunk;
   const std::int64_t examples = std::max<std::int64_t>(1, chunk.groups) * chunk.examples;
@@ -60,56 +69,80 @@ Worker<T>::Worker(const Plan& plan, const Kernels<T>& kernels, const T* x, const
   const std::int64_t dz_size = round_up(widths * examples * chunk.rows * c.out_width);
   packed_x_ = thread_buffer<T>(x_size + dz_size + 3 * round_up(size));
   packed_dz_ = packed_x_ + x_size;
-  part_ = packed_dz_ + dz_size;
-  sums_ = part_ + round_up(size);
+  group_ = packed_dz_ + dz_size;
+  sums_ = group_ + round_up(size);
   squares_ = sums_ + round_up(size);
-  std::fill_n(part_, size, T(0));
+  std::fill_n(group_, size, T(0));
 }
 
 template <typename T>
 void Worker<T>::run_part(const Part& part, T* sums, T* squares) {
   run_slice(part, 0, sums_, squares_);
   unpack_part<T, Unpack::kWrite>(plan_, part, sums_, sums);
-  unpack_part<T, Unpack::kAdd>(plan_, part, squares_, squares);
+  if (squares_of_ != SquaresOf::kNothing) unpack_part<T, Unpack::kAdd>(plan_, part, squares_, squares);
 }
 
 template <typename T>
 void Worker<T>::run_slice(const Part& part, std::int64_t slice, T* sums, T* squares) {
   const std::int64_t begin = slice * plan_.example_groups() / plan_.slices;
   const std::int64_t end = (slice + 1) * plan_.example_groups() / plan_.slices;
+  const std::int64_t size = plan_.examples_per_group;
   std::fill_n(sums, part.size(), T(0));
+  if (squares_of_ == SquaresOf::kNothing) return add_sums(part, begin * size, end * size, sums, nullptr);
   std::fill_n(squares, part.size(), T(0));
-  if (plan_.chunk.groups == 0) {
-    for (std::int64_t group = begin; group < end; ++group) run_group(part, group, sums, squares);
-    return;
-  }
-  for (std::int64_t group = begin; group < end; group += plan_.chunk.groups) {
-    const std::int64_t groups = std::min(plan_.chunk.groups, end - group), size = plan_.examples_per_group;
-    const Window window = pack(part, group * size, groups * size, 0, plan_.convolution.out_height);
-    const bool pixels = size * plan_.convolution.positions() == 1;
-    for_each_tile(
-        part, window, groups, pixels ? kernels_.pixel_rows : kernels_.square_rows,
-        [&](const Panel& panel, std::int64_t rows, const Walk& walk, const T* dz, const T* x, std::int64_t at) {
-          kernels_.square_tile[panel.kind][rows](walk, dz, x, sums + at, squares + at);
-        });
+  if (squares_of_ == SquaresOf::kPositions) return add_sums(part, begin * size, end * size, sums, squares);
+  if (plan_.chunk.groups > 0) return add_groups(part, begin, end, sums, squares);
+  for (std::int64_t group = begin; group < end; ++group) {  // too large to be packed at once
+    add_sums(part, group * size, (group + 1) * size, group_, nullptr);
+    kernels_.flush(part.size(), group_, sums, squares);
   }
 }
 
-/// A group of examples that is too large to be packed at once.
+/// Adds whole groups of examples to packed sums and squares, as many at once as a chunk holds.
 template <typename T>
-void Worker<T>::run_group(const Part& part, std::int64_t group, T* sums, T* squares) {
+void Worker<T>::add_groups(const Part& part, std::int64_t begin, std::int64_t end, T* sums, T* squares) {
+  const std::int64_t size = plan_.examples_per_group, positions = size * plan_.convolution.positions();
+  const bool is_long = positions >= kLongGroup;
+  const auto& tiles = is_long ? kernels_.long_square_tile : kernels_.square_tile;
+  const int* rows = is_long ? kernels_.sum_rows : positions == 1 ? kernels_.pixel_rows : kernels_.square_rows;
+  for (std::int64_t group = begin; group < end; group += plan_.chunk.groups) {
+    const std::int64_t groups = std::min(plan_.chunk.groups, end - group);
+    const Window window = pack(part, group * size, groups * size, 0, plan_.convolution.out_height);
+    for_each_tile(part, window, groups, rows,
+                  [&](const Panel& panel, std::int64_t count, const Walk& walk, const T* dz, const T* x,
+                      std::int64_t at) { tiles[panel.kind][count](walk, dz, x, sums + at, squares + at); });
+  }
+}
+
+/// Adds the contributions of examples to packed sums, as many examples at once as a chunk holds.
+template <typename T>
+void Worker<T>::add_sums(const Part& part, std::int64_t begin, std::int64_t end, T* sums, T* squares_of_positions) {
   const Chunk& chunk = plan_.chunk;
-  const std::int64_t begin = group * plan_.examples_per_group, end = begin + plan_.examples_per_group;
+  const std::int64_t examples = std::max<std::int64_t>(1, chunk.groups) * chunk.examples;
   const std::int64_t out_height = plan_.convolution.out_height;
-  for (std::int64_t example = begin; example < end; example += chunk.examples)
+  for (std::int64_t example = begin; example < end; example += examples)
     for (std::int64_t row = 0; row < out_height; row += chunk.rows) {
       const Window window =
-          pack(part, example, std::min(chunk.examples, end - example), row, std::min(chunk.rows, out_height - row));
-      for_each_tile(part, window, 1, kernels_.sum_rows,
-                    [&](const Panel& panel, std::int64_t rows, const Walk& walk, const T* dz, const T* x,
-                        std::int64_t at) { kernels_.sum_tile[panel.kind][rows](walk, dz, x, part_ + at); });
+          pack(part, example, std::min(examples, end - example), row, std::min(chunk.rows, out_height - row));
+      add_products(part, window, sums);
+      if (squares_of_positions == nullptr) continue;
+      square_packed(part, window);
+      add_products(part, window, squares_of_positions);
     }
-  kernels_.flush(part.size(), part_, sums, squares);
+}
+
+template <typename T>
+void Worker<T>::add_products(const Part& part, const Window& window, T* sums) const {
+  for_each_tile(part, window, 1, kernels_.sum_rows,
+                [&](const Panel& panel, std::int64_t rows, const Walk& walk, const T* dz, const T* x, std::int64_t at) {
+                  kernels_.sum_tile[panel.kind][rows](walk, dz, x, sums + at);
+                });
+}
+
+template <typename T>
+void Worker<T>::square_packed(const Part& part, const Window& window) {
+  kernels_.square(part.channels * window.examples * window.x_rows * plan_.packed_columns(), packed_x_);
+  kernels_.square(part.panel_widths * window.examples * window.rows * plan_.convolution.out_width, packed_dz_);
 }
 
 template <typename T>
@@ -146,15 +179,15 @@ void Worker<T>::pack_x(const Part& part, const Window& window) {
   if (plan_.wide_rows) {  // few channels: one block, row by row between the padding
     std::fill_n(packed_x_, part.channels * window.examples * positions, T(0));
     for (std::int64_t i = 0; i < window.examples; ++i)
-      kernels_.interleave({window.x_rows, c.width, columns * part.channels, part.channels, plane, c.width,
-                           part.channels, square_operands_},
-                          x + i * example_step, packed_x_ + (i * positions + c.padding_width) * part.channels);
+      kernels_.interleave(
+          {window.x_rows, c.width, columns * part.channels, part.channels, plane, c.width, part.channels},
+          x + i * example_step, packed_x_ + (i * positions + c.padding_width) * part.channels);
     return;
   }
   for_each_batch(window, [&](std::int64_t first, std::int64_t examples) {
     for (const ChannelBlock& block : part.blocks) {
       const std::int64_t step = block.count * positions;
-      kernels_.interleave({examples, example_step, step, block.count, plane, positions, block.count, square_operands_},
+      kernels_.interleave({examples, example_step, step, block.count, plane, positions, block.count},
                           x + first * example_step + block.first * plane,
                           packed_x_ + block.first * window.examples * positions + first * step);
     }
@@ -171,7 +204,7 @@ void Worker<T>::pack_dz(const Part& part, const Window& window) {
   for_each_batch(window, [&](std::int64_t first, std::int64_t examples) {
     for (const Panel& panel : part.panels) {
       const std::int64_t step = panel.width * positions;
-      kernels_.interleave({examples, example_step, step, panel.count, plane, positions, panel.width, square_operands_},
+      kernels_.interleave({examples, example_step, step, panel.count, plane, positions, panel.width},
                           dz + first * example_step + panel.first * plane,
                           packed_dz_ + panel.offset * window.examples * positions + first * step);
     }
@@ -196,19 +229,20 @@ void Worker<T>::for_each_tile(const Part& part, const Window& window, std::int64
       const Span y = inside(window.row, window.row + window.rows, c.stride_height, shift_y, c.height);
       const Span x = plan_.wide_rows ? Span{0, c.out_width} : inside(0, c.out_width, c.stride_width, shift_x, c.width);
       if (y.begin >= y.end || x.begin >= x.end) continue;
-      const Walk walk{groups,
-                      window.examples / groups,
-                      y.end - y.begin,
-                      x.end - x.begin,
-                      positions * panel.width,
-                      c.out_width * panel.width,
-                      window.x_rows * columns * block.count,
-                      c.stride_height * columns * block.count,
-                      c.stride_width * block.count};
+      Walk walk{groups,
+                window.examples / groups,
+                y.end - y.begin,
+                x.end - x.begin,
+                positions * panel.width,
+                c.out_width * panel.width,
+                window.x_rows * columns * block.count,
+                c.stride_height * columns * block.count,
+                c.stride_width * block.count};
       const T* dz = packed_dz + ((y.begin - window.row) * c.out_width + x.begin) * panel.width;
       const std::int64_t x_row = y.begin * c.stride_height + shift_y - window.x_row;
       const T* packed_x = packed_x_ + block.first * window.examples * window.x_rows * columns +
                           (x_row * columns + x.begin * c.stride_width + shift_x) * block.count;
+      if (walk.dz_example == panel.width && walk.x_example == block.count) fold_examples(walk);
       const std::int64_t pieces = (run.length + most_rows[panel.kind] - 1) / most_rows[panel.kind];
       for (std::int64_t i = 0; i < pieces; ++i) {
         const std::int64_t first = i * run.length / pieces, rows = (i + 1) * run.length / pieces - first;
@@ -218,8 +252,24 @@ void Worker<T>::for_each_tile(const Part& part, const Window& window, std::int64
   }
 }
 
+/// Rows of the packed weight are rows of the weight.
+template <typename T, Unpack kHow>
+void unpack_rows(const Plan& plan, const Part& part, const T* packed, T* weight) {
+  for (std::int64_t row = 0; row < part.rows; ++row)
+    for (const Panel& panel : part.panels) {
+      const T* from = packed + panel.offset * part.rows + row * panel.width;
+      T* to = weight + (part.first_channel + row) * plan.convolution.outputs + part.first_output + panel.first;
+      if (kHow == Unpack::kWrite) {
+        std::copy_n(from, panel.count, to);
+      } else {
+        for (std::int64_t lane = 0; lane < panel.count; ++lane) to[lane] += from[lane];
+      }
+    }
+}
+
 template <typename T, Unpack kHow>
 void unpack_part(const Plan& plan, const Part& part, const T* packed, T* weight) {
+  if (plan.transposed) return unpack_rows<T, kHow>(plan, part, packed, weight);
   const Convolution& c = plan.convolution;
   const std::int64_t row_size = c.channels * c.kernel();
   T* first = weight + (part.group * c.outputs + part.first_output) * row_size + part.first_channel * c.kernel();

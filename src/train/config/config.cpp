@@ -9,6 +9,7 @@
 #include "covnoise/core/internal/file.h"
 #include "covnoise/core/internal/toml_text.h"
 #include "covnoise/noise/injection.h"
+#include "covnoise/noise/penalty.h"
 #include "covnoise/train/regimes.h"
 #include "covnoise/train/schedule.h"
 #include "train/config/config_fields.h"
@@ -80,8 +81,16 @@ void check_noise(const Config& config) {
   require(sgd || !config.train.nesterov, "train.nesterov is for train.optimizer = \"sgd\"");
   require(sgd || !config.noise.scale.match,
           "noise.scale = \"match\" compares temperatures of sgd; with another train.optimizer give a number");
-  check_micro(config, config.train.batch);
-  for (const auto& change : config.train.batch_schedule) check_micro(config, change.batch);
+  require(config.train.sharpness == 0 || config.noise.penalty == 0,
+          fmt::format("noise.penalty = {:g} compares gradients at the same weights, and train.sharpness = {:g} moves "
+                      "them; set one of them to 0",
+                      config.noise.penalty, config.train.sharpness));
+  const auto check_batch_of_noise = [&](std::int64_t batch) {
+    check_micro(config, batch);
+    check_penalty(config.noise, batch);
+  };
+  check_batch_of_noise(config.train.batch);
+  for (const auto& change : config.train.batch_schedule) check_batch_of_noise(change.batch);
 }
 
 std::string checksum_line(std::string_view text) { return fmt::format("# sha256 {}\n", sha256_hex(text)); }
@@ -116,7 +125,25 @@ class StepScheduleKeys {
   TrainConfig before_;
 };
 
-Config merged(const Recipe* recipe, const std::vector<std::string>& overrides) {
+/// Where a configuration comes from, as the start of an error; nothing where it has no file.
+std::string origin(const std::string& name, const std::vector<std::string>& overrides) {
+  if (name.empty()) return "";
+  return overrides.empty() ? name + ": " : name + " with the settings given: ";
+}
+
+/// Calls `function`; its errors get `prefix`.
+template <typename Function>
+void with_prefix(const std::string& prefix, const Function& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    throw Error(prefix + error.what(), error.exit_code());
+  }
+}
+
+/// `name` is the recipe's file.
+Config merged(const Recipe* recipe, const std::string& name, const std::vector<std::string>& overrides) {
+  const std::string where = origin(name, overrides);
   Config config;
   if (recipe) config.regime = recipe->regime().value_or(config.regime);
   for (const auto& setting : overrides) {
@@ -124,7 +151,7 @@ Config merged(const Recipe* recipe, const std::vector<std::string>& overrides) {
   }
   const std::string regime = config.regime;
 
-  Recipe(regime_fragment(regime), "regime " + regime).apply(config);
+  with_prefix(where, [&] { Recipe(regime_fragment(regime), "regime " + regime).apply(config); });
   StepScheduleKeys steps(config.train);
   if (recipe) {
     recipe->apply(config);
@@ -133,7 +160,7 @@ Config merged(const Recipe* recipe, const std::vector<std::string>& overrides) {
   }
   for (const auto& setting : overrides) apply_override(config, setting);
   steps.finish();
-  check_config(config);
+  with_prefix(where, [&] { check_config(config); });
   return config;
 }
 
@@ -158,12 +185,12 @@ void check_config(const Config& config) {
 
 Config load_config(const std::optional<std::filesystem::path>& recipe, const std::vector<std::string>& overrides) {
   return recipe ? load_recipe(read_file(*recipe, kLargestToml), recipe->string(), overrides)
-                : merged(nullptr, overrides);
+                : merged(nullptr, "", overrides);
 }
 
 Config load_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides) {
   const Recipe recipe(text, name);
-  return merged(&recipe, overrides);
+  return merged(&recipe, name, overrides);
 }
 
 Config parse_config(std::string_view toml, const std::string& name) {
@@ -172,11 +199,7 @@ Config parse_config(std::string_view toml, const std::string& name) {
   Config config;
   recipe.apply(config);
   if (config.noise.group == 0) config.noise.group = config.noise.small_batch;  // written before the key existed
-  try {
-    check_config(config);
-  } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}", name, error.what()), error.exit_code());
-  }
+  with_prefix(origin(name, {}), [&] { check_config(config); });
   return config;
 }
 
@@ -185,7 +208,7 @@ Config read_config(const std::filesystem::path& path, const std::vector<std::str
   check_last_line(text, path.string());
   Config config = parse_config(text, path.string());
   for (const auto& setting : overrides) apply_override(config, setting);
-  check_config(config);
+  with_prefix(origin(path.string(), overrides), [&] { check_config(config); });
   return config;
 }
 

@@ -134,7 +134,9 @@ const std::vector<std::string>& MetricsWriter::csv_columns() {
                                                    "temperature",
                                                    "noise_temperature",
                                                    "weight_norm",
-                                                   "clip_factor"};
+                                                   "clip_factor",
+                                                   "penalty",
+                                                   "penalty_norm"};
   return columns;
 }
 

@@ -37,6 +37,7 @@ RunSummary summarize(const StoredRun& run) {
     summary.train_accuracy = number(record, "train_accuracy");
     summary.val_accuracy = number(record, "val_accuracy");
     summary.train_eval_accuracy = number(record, "train_eval_accuracy");
+    summary.weight_norm = number(record, "weight_norm");
     summary.seconds = number(record, "seconds").value_or(0);
   }
   return summary;

@@ -54,6 +54,7 @@ NoisyGradient::NoisyGradient(torch::nn::Module& module, GradientPass::Loss loss,
       options_(options),
       micro_batch_(micro_batch_of(options, noise, injection_)),
       pass_(module, std::move(loss), parameters_, {noise.estimator_group(), micro_batch_, {}}),
+      penalty_(noise, module, parameters_),
       optimizer_(optimizer) {
   const auto* sgd = checked_options(optimizer, noise.placement);
   placed_ = std::make_unique<Placed>(Placed{{noise.placement, sgd ? sgd->momentum() : 0, sgd && sgd->nesterov()}, {}});
@@ -83,40 +84,55 @@ void NoisyGradient::attach_gradients() {
   }
 }
 
-at::Tensor NoisyGradient::backward(const GradientPass::Examples& examples) {
-  const auto defined = std::find_if(examples.begin(), examples.end(), [](const auto& t) { return t.defined(); });
-  require(defined != examples.end(), "a batch without tensors");
-  const std::int64_t size = defined->size(0);
-  const StepContext context = context_of(size);
-  attach_gradients();
-  const auto statistics = pass_over(examples, size, context);
-  const torch::NoGradGuard no_grad;
-  const StepNoise noise = injection_.draw(statistics, context);
-  if (placed_->in_weights) {
-    placed_->in_weights->set_next(noise);
-  } else if (const auto added = placed_->differenced.next(noise.tensor()); added.defined()) {
-    parameters_.gradient().add_(added);
-  }
-  ++step_;
-  return pass_.loss_sum() / size;
-}
-
-GradientStatistics NoisyGradient::pass_over(const GradientPass::Examples& examples, std::int64_t size,
-                                            const StepContext& context) {
+void NoisyGradient::pass_over(const GradientPass::Examples& examples, const GradientPass::Request& request,
+                              std::int64_t size) {
   const std::int64_t micro_batch = micro_batch_ > 0 ? micro_batch_ : size;
-  std::optional<WeightNoise::InNetwork> noisy_weights;
-  if (placed_->in_weights) {
-    if (injection_.scale(context) == 0) placed_->in_weights->clear();
-    noisy_weights.emplace(*placed_->in_weights);
-  }
-  pass_.begin({injection_.needs(context), context.seed, static_cast<std::uint32_t>(step_)});
+  pass_.begin(request);
   for (std::int64_t first = 0; first < size; first += micro_batch) {
     GradientPass::Examples part;
     for (const auto& tensor : examples)
       part.push_back(tensor.defined() ? tensor.slice(0, first, first + micro_batch) : tensor);
     pass_.add(part);
   }
-  return pass_.finish();
+}
+
+at::Tensor NoisyGradient::backward(const GradientPass::Examples& examples) {
+  const auto defined = std::find_if(examples.begin(), examples.end(), [](const auto& t) { return t.defined(); });
+  require(defined != examples.end(), "a batch without tensors");
+  const std::int64_t size = defined->size(0);
+  const StepContext context = context_of(size);
+  const auto signs = penalty_.signs(context);
+  GradientPass::Request request{injection_.needs(context), context.seed, static_cast<std::uint32_t>(step_), 0, signs};
+  attach_gradients();
+  {
+    std::optional<WeightNoise::InNetwork> noisy_weights;
+    if (placed_->in_weights) {
+      if (injection_.scale(context) == 0) placed_->in_weights->clear();
+      noisy_weights.emplace(*placed_->in_weights);
+    }
+    pass_over(examples, request, size);
+  }
+  const auto statistics = pass_.finish();
+  const torch::NoGradGuard no_grad;
+  place(injection_.draw(statistics, context));
+  if (signs.size > 0) {
+    penalty_.add(context, pass_.signed_sum(), [&](const GradientPass::GroupSigns& alone) {
+      request.needs = {};
+      request.groups = alone;
+      pass_over(examples, request, size);
+      return pass_.signed_sum();
+    });
+  }
+  ++step_;
+  return pass_.loss_sum() / size;
+}
+
+void NoisyGradient::place(const StepNoise& noise) {
+  if (placed_->in_weights) {
+    placed_->in_weights->set_next(noise);
+  } else if (const auto added = placed_->differenced.next(noise.tensor()); added.defined()) {
+    parameters_.gradient().add_(added);
+  }
 }
 
 }  // namespace covnoise

@@ -54,6 +54,20 @@ std::string noise_text(const NoiseOptions& noise, const NoiseStructure& structur
   return text + fmt::format(" batch {}, for {:g} % of the training", noise.small_batch, 100 * noise.stop_after);
 }
 
+/// The ghost penalty, for the first line of a run; empty without one.
+std::string penalty_text(const NoiseOptions& noise) {
+  if (noise.penalty == 0) return "";
+  const auto every = noise.penalty_every > 1 ? fmt::format(", every {} steps", noise.penalty_every) : "";
+  return fmt::format("; penalty {:g} on groups of {}{}", noise.penalty, noise.estimator_group(), every);
+}
+
+/// What to do about a loss that does not fall.
+std::string advice_for_loss(const TrainConfig& train) {
+  const std::string rest = "lengthen train.warmup or lower train.lr";
+  if (train.clip_norm == 0) return "clip the gradient (train.clip_norm=1), " + rest;
+  return fmt::format("{}, or clip the gradient more (train.clip_norm = {:g} now)", rest, train.clip_norm);
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(const TrainOptions& options, const std::function<RunTask(at::Device)>& make)
@@ -64,7 +78,7 @@ TrainingRun::TrainingRun(const TrainOptions& options, const std::function<RunTas
       task_(make(device_)),
       schedule_(options.config, task_.train->size()),
       parameters_(*task_.module),
-      noise_text_(noise_text(config_.noise, *task_.structure, config_.train.micro_batch)),
+      noise_text_(noise_text(config_.noise, *task_.structure, config_.train.micro_batch) + penalty_text(config_.noise)),
       step_(options.config, *task_.module, task_.loss, std::move(task_.structure), parameters_, schedule_,
             options.communicator, options.buckets) {
   task_.module->train();
@@ -217,6 +231,8 @@ void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
                  {"noise_norm", result.noise_norm},
                  {"weight_norm", result.weight_norm}});
   if (config_.train.clip_norm > 0) record["clip_factor"] = result.clip_factor;
+  if (result.penalty) record["penalty"] = *result.penalty;
+  if (result.penalty_norm) record["penalty_norm"] = *result.penalty_norm;
   if (result.fisher_trace) record["fisher_trace"] = *result.fisher_trace;
   if (const auto scale = progress_.noise_scale(); scale && result.fisher_trace) record["noise_scale"] = *scale;
   if (config_.train.optimizer == "sgd") {  // of which temperatures are defined
@@ -280,6 +296,7 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
   record.update(evaluation(epoch, judged));
   record["lr"] = schedule_.lr(progress_.step - 1);
   record["batch"] = schedule_.batch(epoch);
+  record["weight_norm"] = parameters_.values().norm().item<double>();
   record["images_per_s"] = speed;
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
   if (files.metrics) {
@@ -302,11 +319,9 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
 void TrainingRun::check_health(std::int64_t epoch, double train_loss, MetricsWriter* metrics) {
   if (warned_ || epoch < schedule_.warmup() || train_loss <= task_.guessing_loss) return;
   warned_ = true;
-  const std::string message = fmt::format(
-      "the training loss of epoch {}, {:.2f}, is above that of guessing, {:.2f}: clip the gradient "
-      "(train.clip_norm=1), "
-      "lengthen train.warmup or lower train.lr",
-      epoch + 1, train_loss, task_.guessing_loss);
+  const std::string message =
+      fmt::format("the training loss of epoch {}, {:.2f}, is above that of guessing, {:.2f}: {}", epoch + 1, train_loss,
+                  task_.guessing_loss, advice_for_loss(config_.train));
   options_.say("warning: " + message);
   if (!metrics) return;
   metrics->write({{"kind", "warning"}, {"step", progress_.step}, {"epoch", epoch + 1}, {"message", message}});

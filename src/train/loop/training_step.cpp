@@ -68,6 +68,7 @@ TrainingStep::TrainingStep(const Config& config, torch::nn::Module& module, Grad
       pass_(module, std::move(loss), parameters,
             {config.noise.estimator_group(), config.train.micro_batch, {}, config.train.sharpness}),
       injection_(config.noise, std::move(structure)),
+      penalty_(config.noise, module, parameters),
       optimizer_(make_optimizer(config.train, parameters)),
       all_reduce_(communicator ? std::make_unique<GradientAllReduce>(*communicator, config, module, parameters,
                                                                      injection_, buckets)
@@ -96,7 +97,12 @@ void TrainingStep::launch(std::int64_t step, const ExampleSource& source, const 
                           const at::Tensor& next) {
   Launched launched;
   launched.context = context(step);
-  const auto& [statistics, metrics] = run_pass(source, indices, next, launched.context);
+  const auto signs = penalty_.signs(launched.context);
+  const bool penalised = signs.size > 0;
+  const Shard shard =
+      all_reduce_ ? all_reduce_->begin(launched.context) : Shard{0, launched.context.batch, launched.context.batch};
+  const auto& [statistics, metrics, signed_sum] =
+      run_pass(source, indices, penalised ? indices : next, launched.context, shard, signs);
   const torch::NoGradGuard no_grad;
   launched.squares = statistics.diagonal.defined() && statistics.factors.empty();
   launched.centred = statistics.centred;
@@ -104,6 +110,15 @@ void TrainingStep::launch(std::int64_t step, const ExampleSource& source, const 
   at::Tensor noise_norm;
   StepNoise noise = all_reduce_ ? all_reduce_->combine(statistics, launched.metrics, noise_norm)
                                 : injection_.draw(statistics, launched.context);
+  if (penalised) {
+    const auto second_pass = [&](const GradientPass::GroupSigns& alone) {
+      return run_pass(source, indices, next, launched.context, shard, alone).signed_sum;
+    };
+    const auto added = penalty_.add(launched.context, signed_sum, second_pass, [this](const at::Tensor& tensor) {
+      if (all_reduce_) all_reduce_->communicator().all_reduce(tensor);
+    });
+    if (details) launched.penalty = at::stack({added.value, added.norm.to(at::kDouble)});
+  }
   if (weight_noise_) {  // this step's was in the weights, and what was drawn is for the next
     noise_norm = details ? weight_noise_->norm() : at::Tensor();
     weight_noise_->set_next(noise);
@@ -120,10 +135,10 @@ void TrainingStep::launch(std::int64_t step, const ExampleSource& source, const 
   launched_.push_back(std::move(launched));
 }
 
-/// Over the whole batch, or over this rank's shard.
+/// Over the whole batch, or over this rank's shard. `next`: the examples of the pass after it, if known.
 const GradientPass::Result& TrainingStep::run_pass(const ExampleSource& source, const at::Tensor& indices,
-                                                   const at::Tensor& next, const StepContext& at) {
-  const Shard shard = all_reduce_ ? all_reduce_->begin(at) : Shard{0, at.batch, at.batch};
+                                                   const at::Tensor& next, const StepContext& at, const Shard& shard,
+                                                   const GradientPass::GroupSigns& signs) {
   if (weight_noise_ && injection_.scale(at) == 0) weight_noise_->clear();
   if (shard.count == 0) return all_reduce_->nothing();
   std::optional<WeightNoise::InNetwork> noisy_weights;
@@ -140,9 +155,10 @@ const GradientPass::Result& TrainingStep::run_pass(const ExampleSource& source, 
     if (left == 0 && next.defined()) source.prefetch(next.narrow(0, shard.first, std::min(micro_batch, shard.count)));
     return examples;
   };
-  if (all_reduce_)
+  if (all_reduce_ && !signs.alone)
     batch.before_last = [&](const auto& add_host_callback) { all_reduce_->expect_last(pass_, add_host_callback); };
-  return pass_.run({injection_.needs(at), config_.seed, static_cast<std::uint32_t>(at.step), shard.first}, batch);
+  const Needs needs = signs.alone ? Needs{} : injection_.needs(at);
+  return pass_.run({needs, config_.seed, static_cast<std::uint32_t>(at.step), shard.first, signs}, batch);
 }
 
 StepResult TrainingStep::result_of(const Launched& launched, const StepMetrics& metrics) const {
@@ -163,6 +179,10 @@ StepResult TrainingStep::result_of(const Launched& launched, const StepMetrics& 
     const auto* values = details.data_ptr<double>();
     result.noise_norm = values[0], result.clip_factor = values[1], result.weight_norm = values[2];
     result.noise_scale = values[3];
+  }
+  if (launched.penalty.defined()) {
+    const auto penalty = launched.penalty.cpu();
+    result.penalty = penalty[0].item<double>(), result.penalty_norm = penalty[1].item<double>();
   }
   if (!std::isfinite(result.loss)) diverged("the loss", result.context);
   if (!std::isfinite(result.grad_norm))

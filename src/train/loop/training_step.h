@@ -2,6 +2,7 @@
 #include "covnoise/nn/model_zoo.h"
 #include "covnoise/noise/gradient_pass.h"
 #include "covnoise/noise/injection.h"
+#include "covnoise/noise/penalty.h"
 #include "covnoise/train/config.h"
 #include "covnoise/train/defaults.h"
 #include "covnoise/train/diverged.h"
@@ -27,6 +28,8 @@ struct StepResult {
   double noise_scale = 0;                  ///< s
   std::optional<double> fisher_trace;      ///< if the step collected squares
   std::optional<double> covariance_trace;  ///< Tr S of per-example gradients, likewise
+  std::optional<double> penalty;           ///< estimate of the ghost penalty, in a step with details that has it
+  std::optional<double> penalty_norm;      ///< norm of what it added to the gradient, likewise
   bool stop = false;                       ///< whether any rank wants to stop
 };
 
@@ -68,10 +71,12 @@ class TrainingStep {
     bool squares = false, centred = false;
     at::Tensor metrics;  // of StepMetrics
     at::Tensor details;  // if requested: noise norm, clipping factor, weight norm, s
+    at::Tensor penalty;  // if requested: its value, the norm of its gradient; undefined in a step without it
   };
   StepContext context(std::int64_t step) const;
   const GradientPass::Result& run_pass(const ExampleSource& source, const at::Tensor& indices, const at::Tensor& next,
-                                       const StepContext& at);
+                                       const StepContext& at, const Shard& shard,
+                                       const GradientPass::GroupSigns& signs);
   StepResult result_of(const Launched& launched, const StepMetrics& metrics) const;
 
   const Config& config_;
@@ -79,6 +84,7 @@ class TrainingStep {
   const Schedule& schedule_;
   GradientPass pass_;
   Injection injection_;
+  GhostPenalty penalty_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<GradientAllReduce> all_reduce_;
   std::optional<WeightNoise> weight_noise_;

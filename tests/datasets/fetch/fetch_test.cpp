@@ -20,7 +20,7 @@ class Fetch : public ::testing::Test {
   Fetch() {
     content_ = packed(noise());
     server_.files["/big.gz"] = content_;
-    Layout layout{Layout::Form::kIdx, "Tiny/raw", {{"big", "", md5_text(content_)}}, {}};
+    Layout layout{Layout::Form::kIdx, "Tiny/raw", {{"big", "", sha256_text(content_)}}, {}};
     set_ = {{"tiny", 1, 2, 3, 3, 3, 2, ""}, {}, false, {layout}, {server_.url()}, packed_files(layout), ""};
   }
   static std::string noise() {
@@ -119,7 +119,8 @@ TEST_F(Fetch, RefusesAnotherRangeThanAskedFor) {
 
 TEST_F(Fetch, RefusesAWrongChecksum) {
   server_.files["/big.gz"][1000] ^= 1;
-  EXPECT_THAT(fetch(), AllOf(HasSubstr("big.gz: MD5 is "), HasSubstr(md5_text(content_)), HasSubstr("--mirror")));
+  EXPECT_THAT(fetch(),
+              AllOf(HasSubstr("big.gz: SHA-256 is "), HasSubstr(sha256_text(content_)), HasSubstr("--mirror")));
   EXPECT_FALSE(fs::exists(target_));
   EXPECT_FALSE(fs::exists(part_));
 }
@@ -208,12 +209,12 @@ TEST(FetchArchive, RefusesMembersWithAWrongChecksum) {
   HttpServer server;
   const TinyArchive tiny;
   FileSet set = tiny.set();
-  set.layouts[0].test[0].md5 = std::string(32, '0');
+  set.layouts[0].test[0].sha256 = std::string(64, '0');
   server.files["/tiny.tar.gz"] = tiny.archive;
   EXPECT_THAT(error_of([&] {
                 fetch_files(set, {folder.path(), server.url()});
               }),
-              HasSubstr("'tiny-bin/test.bin' has the wrong MD5"));
+              HasSubstr("'tiny-bin/test.bin' has the wrong SHA-256"));
   EXPECT_FALSE(fs::exists(folder / "tiny-bin/train.bin"));
 }
 

@@ -18,11 +18,9 @@ Json good_item() {
   const Json sample{{"mean", 0.5}, {"deviation", nullptr}, {"seeds", 3}};
   const Json cell{{"row", "mlp"},        {"regime", "sb"}, {"incomplete", ""}, {"lr", 0.1},
                   {"weight_decay", 0.0}, {"test", sample}, {"train", sample},  {"test_by_seed", {0.5}}};
-  return {{"quick", false},
-          {"tables", {table, table}},
-          {"notes", {"n"}},
-          {"figures", Json::array()},
-          {"numbers", {{"cells", Json::array({cell})}}}};
+  return {
+      {"quick", false},           {"tables", {table, table}},         {"notes", {"n"}},
+      {"figures", Json::array()}, {"folders", {{"recipes", "mine"}}}, {"numbers", {{"cells", Json::array({cell})}}}};
 }
 
 Json read(const Json& item) {
@@ -39,7 +37,7 @@ TEST(ItemFile, IsReadAsItWasWritten) {
 TEST(ItemFile, OfOtherTypesIsRefused) {
   const auto refused = ThrowsMessage<Error>(HasSubstr("table2.json was not written by covnoise paper"));
   for (const char* pointer : {"/tables", "/tables/0/title", "/tables/0/header/0", "/tables/0/rows/0",
-                              "/tables/0/rows/0/1", "/notes/0", "/figures", "/quick"}) {
+                              "/tables/0/rows/0/1", "/notes/0", "/figures", "/quick", "/folders", "/folders/recipes"}) {
     Json bad = good_item();
     bad[Json::json_pointer(pointer)] = 7;
     EXPECT_THAT([&] { read(bad); }, refused) << pointer;

@@ -214,6 +214,41 @@ TEST_F(PaperTest, DocumentsAndTheirPagesAreFilled) {
   EXPECT_THROW(fill_documents(document, results()), Error);
 }
 
+/// Results of another ground are in a folder of their own; comparisons there may lack rows and the pooled line.
+TEST_F(PaperTest, DocumentsTakeItemsFromFoldersOfTheResults) {
+  auto o = options(false);
+  o.train = false;
+  o.seeds = {0, 1};
+  o.recipes = folder_ / "mine";
+  o.results = results() / "healthy";
+  create_folders(o.recipes);
+  for (const char* model : {"f1", "lenet"}) {
+    write_file_synced(o.recipes / (std::string("mnist-") + model + ".toml"),
+                      fmt::format("model = '{}'\ndata = 'mnist'\ntrain.epochs = 50\n", model));
+  }
+  for (const auto& spec : planned_runs("table2", o)) {
+    const bool compared = spec.config.regime == "lb-diag" || spec.config.regime == "lb";
+    if (compared || (spec.config.regime == "sb" && spec.config.model == "f1"))
+      pretend(spec, 50, 0.99, 0.98 + 0.001 * static_cast<double>(spec.config.seed));
+  }
+  reproduce("table2", o);
+  const auto document = folder_ / "README.md";
+  write_file_synced(document,
+                    "<!-- paper healthy/table2 summary -->\n<!-- end healthy/table2 -->\n"
+                    "<!-- paper healthy/table2 table -->\n<!-- end healthy/table2 -->\n"
+                    "<!-- paper healthy/table2 mnist-f1 -->\n<!-- end healthy/table2 -->\n");
+  fill_documents(document, results());
+  const auto text = read_file(document);
+  EXPECT_THAT(text,
+              HasSubstr("| MNIST, F1 | +0.00 [-0.30, +0.30], paper -0.15 | -, paper +0.13 | +0.00 [-0.30, +0.30]"));
+  EXPECT_THAT(text, HasSubstr("| MNIST, LeNet | -, paper -0.22 | -, paper +0.14 | +0.00 [-0.30, +0.30]"));
+  EXPECT_THAT(text, HasSubstr("| pooled | - | - | +0.00 ["));
+  EXPECT_THAT(text, HasSubstr("](paper/results/healthy/table2/table2-forest.svg)"));
+  EXPECT_THAT(text, HasSubstr("| network | regime | test [%] |"));
+  EXPECT_THAT(
+      text, HasSubstr(" --recipes " + o.recipes.string() + " --results " + o.results.string() + " --rows mnist-f1\n"));
+}
+
 /// The repository's own pages have what its results say.
 TEST(PaperDocuments, AreUpToDate) {
   const fs::path source = COVNOISE_SOURCE_DIR;

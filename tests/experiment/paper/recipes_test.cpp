@@ -8,6 +8,7 @@
 #include "covnoise/train/regimes.h"
 #include "covnoise/train/schedule.h"
 #include "experiment/paper/items.h"
+#include "experiment/paper/variants.h"
 #include "support/temporary_folder.h"
 
 #include <fmt/format.h>
@@ -29,6 +30,7 @@ std::vector<std::pair<Row, std::string>> all_cells(bool quick) {
   std::vector<std::pair<Row, std::string>> cells;
   for (const auto& name : item_names()) {
     const Item item = find_item(name, quick);
+    if (item.with_variants) continue;  // of recipes that are not embedded
     for (const auto& row : item.rows) {
       for (const auto& regime : item.regimes_of(row)) cells.emplace_back(row, regime);
     }
@@ -194,6 +196,90 @@ TEST(PaperRecipes, TheSearchTriesTheRatesThatThePaperGives) {
     const bool vgg = std::string(row).find("vgg16") != std::string::npos;
     EXPECT_EQ(tried.count({row, "lb", vgg ? 1.6 : 3.2}), 1u) << row;
     EXPECT_EQ(tried.count({row, "lb-diag", 1.6}), 1u) << row;
+  }
+}
+
+/// Recipes, searches and variants of the healthy ground: every file loads, every run resolves.
+const std::filesystem::path kHealthy = std::filesystem::path(COVNOISE_SOURCE_DIR) / "recipes/healthy";
+
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".toml") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+TEST(HealthyRecipes, AndTheirVariantsResolve) {
+  Options options;
+  options.recipes = kHealthy;
+  std::set<std::string> rows;
+  for (const char* item : {"table2", "table3", "variants"}) {
+    for (const auto& run : planned_runs(item, options)) {
+      rows.insert(std::filesystem::path(run.name).parent_path().string());
+      EXPECT_EQ(run.config.data.holdout, 0) << run.name;
+      EXPECT_NO_THROW(Schedule(run.config, 50000)) << run.name;
+    }
+  }
+  for (const auto& file : files_in(kHealthy)) EXPECT_EQ(rows.count(file.stem()), 1u) << file << " is no row of a table";
+  for (const auto& file : files_in(kHealthy / "variants")) {
+    EXPECT_EQ(rows.count(file.stem()), 1u) << file << " has no recipe";
+    EXPECT_FALSE(read_variants(file.stem(), kHealthy).empty()) << file;
+  }
+  for (const auto& file : files_in(kHealthy / "search" / "noise")) {
+    for (const auto& point : sweep_points(read_sweep_file(file).value().options))
+      EXPECT_EQ(point.runs.front().config.data.holdout, 5000) << file;
+  }
+}
+
+/// Every row of table 2 has a search: as many settings of the small batch as of the large one, judged on held-out
+/// examples, at full length. Settings are compared relative to the base learning rate, the first of the file.
+TEST(HealthyRecipes, TheSearchesTryAsManySettingsForBothBatches) {
+  std::set<std::string> searched;
+  for (const auto& file : files_in(kHealthy / "search")) {
+    searched.insert(file.stem());
+    using Setting = std::tuple<double, double, double, std::string, double>;
+    std::map<std::string, std::vector<Setting>> settings;  // by regime
+    std::map<std::string, double> base;
+    for (const auto& point : sweep_points(read_sweep_file(file).value().options)) {
+      const auto& config = point.runs.front().config;
+      const auto& train = config.train;
+      EXPECT_EQ(config.data.holdout, 5000) << file;
+      EXPECT_EQ(train.epochs, config.data.name.find("mnist") == std::string::npos ? 200 : 50) << file;
+      const double first = base.emplace(config.regime, train.lr).first->second;
+      settings[config.regime].emplace_back(train.lr / first, train.weight_decay, train.clip_norm, train.schedule,
+                                           train.warmup);
+    }
+    EXPECT_EQ(settings.size(), 2u) << file;
+    EXPECT_EQ(settings["sb"], settings["lb"]) << file;
+    EXPECT_GE(settings["lb"].size(), 4u) << file;
+  }
+  for (const auto& row : find_item("table2", false).rows) {
+    const auto& name = row.other_recipe.empty() ? row.recipe : row.other_recipe;
+    EXPECT_EQ(searched.count(name), 1u) << name;
+  }
+}
+
+/// The learning rate, weight decay, clipping and schedule of a healthy recipe are the best of the row's search.
+TEST(HealthyRecipes, HaveTheBestSettingsOfTheirSearch) {
+  for (const auto& file : files_in(kHealthy)) {
+    const auto search = read_sweep_file(kHealthy / "search" / file.filename()).value();
+    const auto table = std::filesystem::path(COVNOISE_SOURCE_DIR) / search.table;
+    ASSERT_TRUE(std::filesystem::exists(table)) << file << " states settings that no search has found";
+    const auto ranked = collect_sweep(sweep_points(search.options), "none", table).outcomes;
+    for (const char* regime : {"sb", "lb"}) {
+      const auto best = std::find_if(ranked.begin(), ranked.end(), [&](const SweepOutcome& one) {
+        return one.point.runs.front().config.regime == regime && one.ended > 0;
+      });
+      ASSERT_NE(best, ranked.end()) << file << " " << regime;
+      const auto& found = best->point.runs.front().config.train;
+      const auto chosen = load_config(file, {std::string("regime=") + regime}).train;
+      EXPECT_EQ(chosen.lr, found.lr) << file << " " << regime;
+      EXPECT_EQ(chosen.weight_decay, found.weight_decay) << file << " " << regime;
+      EXPECT_EQ(chosen.clip_norm, found.clip_norm) << file << " " << regime;
+      EXPECT_EQ(chosen.schedule, found.schedule) << file << " " << regime;
+    }
   }
 }
 

@@ -68,10 +68,9 @@ void expect_close(const at::Tensor& actual, const at::Tensor& expected) {
 
 /// (sums, squares) of the kernel.
 std::tuple<at::Tensor, at::Tensor> kernel(const Sizes& s, const at::Tensor& x, const at::Tensor& dz, std::int64_t group,
-                                          bool square_operands, InstructionSet instruction_set) {
+                                          InstructionSet instruction_set) {
   const at::Tensor squares = at::zeros(s.weight(), x.options());
-  const at::Tensor sums =
-      weight_gradient::gradient_squares(s.convolution(), x, dz, squares, group, square_operands, instruction_set);
+  const at::Tensor sums = weight_gradient::gradient_squares(s.convolution(), x, dz, squares, group, instruction_set);
   return {sums, squares};
 }
 
@@ -87,9 +86,10 @@ class WeightGradient : public ::testing::TestWithParam<std::tuple<InstructionSet
     SCOPED_TRACE(s.name() + fmt::format(" group={}", group));
     const auto [instruction_set, dtype] = GetParam();
     const at::Tensor x = s.x(dtype), dz = s.dz(dtype);
-    const auto [sums, squares] = kernel(s, x, dz, group, false, instruction_set);
+    const auto [sums, squares] = kernel(s, x, dz, group, instruction_set);
     const auto [expected_sums, expected_squares] = brute_force(s, x, dz, group);
     expect_close(sums.view(s.weight()), expected_sums);
+    expect_close(weight_gradient::gradient(s.convolution(), x, dz, instruction_set).view(s.weight()), expected_sums);
     expect_close(squares.view(s.weight()), expected_squares);
   }
 };
@@ -135,12 +135,21 @@ TEST_P(WeightGradient, WeightsThatAreCutIntoParts) {
   check({4, 260, 33, 2, 2, 3, 1, 1}, 2);
 }
 
-TEST_P(WeightGradient, SquaredOperands) {
+/// Linear layers of many inputs are computed with their operands swapped.
+TEST_P(WeightGradient, LinearLayers) {
+  for (const std::int64_t inputs : {3, 33, 140, 300})
+    for (const std::int64_t outputs : {1, 10, 150, 260})
+      for (const std::int64_t group : {1, 4, 64}) check({128, inputs, outputs, 1, 1, 1}, group);
+}
+
+TEST_P(WeightGradient, SquaresOfPositions) {
   const auto [instruction_set, dtype] = GetParam();
-  for (const Sizes& s : {Sizes{3, 5, 20, 7, 6, 3, 1, 1}, Sizes{3, 17, 7, 25, 26, 3, 2, 1}, Sizes{3, 1, 7, 9, 6, 5}}) {
+  for (const Sizes& s : {Sizes{3, 5, 20, 7, 6, 3, 1, 1}, Sizes{3, 17, 7, 25, 26, 3, 2, 1}, Sizes{3, 1, 7, 9, 6, 5},
+                         Sizes{300, 140, 50, 1, 1, 1}, Sizes{30, 9, 50, 1, 1, 1}}) {
     const at::Tensor x = s.x(dtype), dz = s.dz(dtype);
-    const auto result = kernel(s, x, dz, 1, true, instruction_set);
-    expect_close(std::get<0>(result).view(s.weight()),
+    const auto [sums, squares] = kernel(s, x, dz, weight_gradient::kEachPosition, instruction_set);
+    expect_close(sums.view(s.weight()), library_gradient(s, x, dz));
+    expect_close(squares.view(s.weight()),
                  library_gradient(s, x.to(at::kDouble).square(), dz.to(at::kDouble).square()));
   }
 }
@@ -150,10 +159,13 @@ TEST_P(WeightGradient, IsTheSameOnAnyNumberOfThreads) {
   for (const Sizes& s : {Sizes{64, 3, 20, 9, 9, 3, 1, 1}, Sizes{16, 150, 140, 4, 4, 3, 1, 1}}) {
     const at::Tensor x = s.x(dtype), dz = s.dz(dtype);
     at::set_num_threads(1);
-    const auto one = kernel(s, x, dz, 2, false, instruction_set);
+    const auto one = kernel(s, x, dz, 2, instruction_set);
     at::set_num_threads(2);
-    const auto two = kernel(s, x, dz, 2, false, instruction_set);
+    const auto two = kernel(s, x, dz, 2, instruction_set);
     EXPECT_TRUE(at::equal(std::get<0>(one), std::get<0>(two)) && at::equal(std::get<1>(one), std::get<1>(two)));
+    const auto plain = weight_gradient::gradient(s.convolution(), x, dz, instruction_set);
+    at::set_num_threads(1);
+    EXPECT_TRUE(at::equal(plain, weight_gradient::gradient(s.convolution(), x, dz, instruction_set)));
   }
 }
 

@@ -16,6 +16,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 using testing::TemporaryFolder;
 using ::testing::ThrowsMessage;
 
@@ -204,6 +205,15 @@ TEST_F(RecipeTest, RefusesBrokenGhostBatches) {
   EXPECT_EQ(error("", {"train.batch=200", "train.ghost_batch=0"}), "no error");
   EXPECT_THAT(error("", {"regime=lb-full", "noise.refresh=2"}), HasSubstr("noise.refresh = 2 is not possible"));
   EXPECT_THAT(error("", {"data.train_limit=100", "data.holdout=100"}), HasSubstr("leaves nothing"));
+}
+
+/// Also where only several keys together are wrong, so that no line can be named.
+TEST_F(RecipeTest, RefusesCombinationsWithTheFilesName) {
+  EXPECT_THAT(error("[train]\nbatch = 200"), StartsWith("r.toml: train.batch = 200 is not a whole number"));
+  EXPECT_THAT(error("[train]\nghost_batch = 96", {"train.batch=200"}),
+              StartsWith("r.toml with the settings given: train.batch = 200 is not"));
+  EXPECT_THAT([] { load_config({}, {"train.batch=200"}); },
+              ThrowsMessage<Error>(StartsWith("train.batch = 200 is not")));
 }
 
 TEST(Config, MissingRecipeIsOneLine) {

@@ -83,5 +83,35 @@ TEST(GradientPass, DropsTheUnitsOfEachStepInEveryReplay) {
   }
 }
 
+/// The graph of the small batch reads its signs also after a larger batch needed more of them.
+TEST(GradientPass, DrawsTheSignsOfEachStepWhenASmallerBatchReturns) {
+  const auto config = testing::stepped_config("mlp", 4, {"run.device=" + testing::device_name()});
+  const DeviceStream stream(testing::device());
+  const auto source = testing::random_images();
+  const Split split = make_split(source, config);
+  const auto model = initial_model(config, source, testing::device());
+  FlatParameters parameters(*model);
+  const auto forward = [&](const at::Tensor& x) { return model->forward(x); };
+  GradientPass replayed(*model, forward, parameters, {}), eager(*model, forward, parameters, {});
+  const auto load = [&](std::int64_t first, std::int64_t count) {
+    const auto indices = torch::arange(first, first + count);
+    return GradientPass::Examples{split.train.images(indices, 0), split.train.labels(indices)};
+  };
+  Needs needs;
+  needs.extra = ExtraBackward::kSigned;
+  std::uint32_t step = 0;
+  for (const std::int64_t size : {4, 4, 4, 16, 16, 4, 4}) {
+    const GradientPass::Request request{needs, 5, step++, 0, {2, false}};
+    const auto& result = replayed.run(request, {size, load});
+    const auto draw = result.statistics.draw.clone(), signed_sum = result.signed_sum.clone();
+    eager.begin(request);
+    eager.add(load(0, size));
+    const auto expected = eager.finish().draw;
+    EXPECT_LT((draw - expected).abs().max().item<double>(), 1e-4 * expected.abs().max().item<double>()) << step;
+    const double scale = eager.signed_sum().abs().max().item<double>();
+    EXPECT_LT((signed_sum - eager.signed_sum()).abs().max().item<double>(), 1e-4 * scale) << step;
+  }
+}
+
 }  // namespace
 }  // namespace covnoise

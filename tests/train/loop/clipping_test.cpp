@@ -119,6 +119,8 @@ TEST(ClippedTraining, HasNoFactorWithoutClipping) {
   const auto& last_step = records[records.size() - 2];
   ASSERT_EQ(last_step["kind"], "step");
   EXPECT_NEAR(last_step["weight_norm"].get<double>(), std::sqrt(squares), 1e-5 * std::sqrt(squares));
+  EXPECT_EQ(last_step["step"], records.back()["step"]);
+  EXPECT_EQ(records.back()["weight_norm"], last_step["weight_norm"]) << "an epoch's record has that of its last step";
 }
 
 /// With only the gradient clipped the loss of these two is above 10^10 in the second epoch: noise grows with the

@@ -115,6 +115,30 @@ TEST(NoisyGradient, InTheUpdateEqualsOurOptimizer) {
   }
 }
 
+/// The gradient of L + (lambda/2) |g|^2, by second derivatives.
+TEST(NoisyGradient, AddsThePenalty) {
+  const auto network = plain_network();
+  torch::optim::SGD sgd(network->parameters(), 0.1);
+  auto noise = noise_options("none");
+  noise.group = 16;  // one group: its sign does not matter
+  noise.penalty = 0.3;
+  noise.penalty_step = 1e-6;
+  NoisyGradient::Options options;
+  options.micro_batch = 8;
+  NoisyGradient gradient(*network, loss_on<Points>(*network, point_losses), noise, sgd, options);
+  gradient.backward(points());
+  std::vector<at::Tensor> actual;
+  for (const auto& parameter : network->parameters()) actual.push_back(parameter.grad().clone());
+  const auto loss = point_losses(*network, points()).values.mean();
+  auto total = loss;
+  for (const auto& g : torch::autograd::grad({loss}, network->parameters(), {}, true, true))
+    total = total + g.square().sum() * (noise.penalty / 2);
+  const auto expected = testing::flattened(torch::autograd::grad({total}, network->parameters()));
+  const auto plain = testing::flattened(
+      torch::autograd::grad({point_losses(*network, points()).values.mean()}, network->parameters()));
+  EXPECT_LT(difference_of(testing::flattened(actual), expected), 1e-5 * difference_of(plain, expected));
+}
+
 /// With any optimizer: the gradient at weights with the noise of the step before, which is gone afterwards.
 TEST(NoisyGradient, InTheWeightsTakesTheGradientThere) {
   const auto ours = plain_network(), theirs = plain_network();

@@ -122,6 +122,7 @@ TEST(SharpTraining, RefusesMicroBatchesThatDoNotFit) {
   refused({"train.sharpness_batch=128", "train.ghost_batch=0"}, "not a whole number of ghost batches of 256");
   refused({"train.sharpness_batch=128", "train.micro_batch=256"},
           "train.micro_batch = 256 is not train.sharpness_batch = 128");
+  refused({"noise.penalty=0.01"}, "train.sharpness = 0.1 moves them; set one of them to 0");
   refused({"train.sharpness_batch=0"}, "must be at least 1");
   auto config = load_config(std::nullopt, {"train.batch=64", "train.ghost_batch=64", "train.sharpness=0.1"});
   resolve_defaults(config);

@@ -89,6 +89,25 @@ TEST(Train, SaysThatALossIsAboveThatOfGuessing) {
   EXPECT_EQ(recorded, 1);
 }
 
+/// What is done already is not advised again.
+TEST(Train, AdvisesMoreThanTheClippingThatIsSet) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("sb", "mlp");
+  options.config.train.lr = 2;
+  options.config.train.momentum = 0.5;
+  std::string warning;
+  options.say = [&](const std::string& line) { warning = line.rfind("warning: ", 0) == 0 ? line : warning; };
+  options.out = folder / "free";
+  train(options);
+  EXPECT_THAT(warning, HasSubstr(": clip the gradient (train.clip_norm=1), lengthen train.warmup or lower train.lr"));
+  warning.clear();
+  options.config.train.clip_norm = 100;
+  options.out = folder / "clipped";
+  train(options);
+  EXPECT_THAT(warning, HasSubstr(": lengthen train.warmup or lower train.lr, or clip the gradient more "
+                                 "(train.clip_norm = 100 now)"));
+}
+
 /// On the CPU: within the first step, in the evaluation of the first epoch, within the third step.
 TEST(Train, StopsWithinAStepAndLeavesTheLastCheckpoint) {
   if (testing::device().is_cuda()) GTEST_SKIP() << "a GPU replays a step as a whole";

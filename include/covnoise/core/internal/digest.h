@@ -10,7 +10,4 @@ std::string sha256_hex(std::string_view bytes);
 /// The same for a file, which is read in pieces.
 std::string sha256_hex_of_file(const std::filesystem::path& path);
 
-/// MD5 of a file as 32 digits: the checksum that the authors of the data sets publish. It detects damage, not attacks.
-std::string md5_hex_of_file(const std::filesystem::path& path);
-
 }  // namespace covnoise

@@ -47,10 +47,16 @@ Outcome reproduce(const std::string& item, const Options& options);
 /// Writes the embedded recipes as files for editing, for Options::recipes.
 std::vector<std::filesystem::path> write_recipes(const std::filesystem::path& folder);
 
+/// Writes a recipe with the best settings of sb and lb that a search (a sweep file without a recipe of its own) has
+/// found on held-out examples; false if it was written before. An Error if the search is not complete, or the recipe has
+/// other settings.
+bool write_ground(const std::filesystem::path& search, const std::filesystem::path& recipe);
+
 /// Generates the parts of `document` and of the pages in the folder of its name (docs/results.md, docs/results/*.md)
-/// that stand between "<!-- paper ITEM -->" and "<!-- end ITEM -->", from `results`. For tables 2 and 3 a second word
-/// selects one row ("<!-- paper table2 mnist-mlp -->") or the "summary": the forest plot and its numbers. Returns the
-/// files whose text changes; they are written if `write`.
+/// that stand between "<!-- paper ITEM -->" and "<!-- end ITEM -->", from `results`; FOLDER/ITEM is an item in a folder
+/// of `results`. A second word selects the first "table", and of tables 2 and 3 one row ("<!-- paper table2 mnist-mlp
+/// -->") or the "summary": the forest plot and its numbers. Returns the files whose text changes; they are written if
+/// `write`.
 std::vector<std::filesystem::path> fill_documents(const std::filesystem::path& document,
                                                   const std::filesystem::path& results, bool write = true);
 

@@ -1,0 +1,158 @@
+#include "covnoise/plot/internal/study_files.h"
+#include "covnoise/train/internal/software.h"
+#include "experiment/gpu_packing.h"
+#include "experiment/paper/accuracies.h"
+#include "experiment/paper/accuracy_figures.h"
+#include "experiment/paper/comparisons.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+namespace covnoise::paper {
+namespace {
+
+constexpr const char* kBestNote =
+    "The best large batch is the regime with the highest mean test accuracy among those with at least 2 seeds (with 1, "
+    "if none has 2) whose batch is the large one from the first step. The test set chose it, so its accuracy and "
+    "difference are a little too good where several regimes were trained; p is not adjusted for that choice, only by "
+    "Holm's method over the rows.";
+constexpr const char* kSecondsNote =
+    "Seconds of training, evaluation included, mean over seeds; \"2 at once\" is how many runs shared the device at "
+    "most, and * says that this is not recorded.";
+
+const Cell& small_batch(const Context& context, const Row& row) { return find_cell(context, row, "sb"); }
+
+std::int64_t first_batch(const Cell& cell) { return cell.runs.front().spec.config.train.batch; }
+
+/// The cell of the row's best large batch; null if none has a finished run.
+const Cell* best_large_batch(const Context& context, const Row& row) {
+  const Cell* best = nullptr;
+  const auto rank = [](const Cell& cell) {
+    const auto test = accuracies_of(cell).test;
+    return std::pair(test.count > 1, test.mean);
+  };
+  for (const auto& cell : context.cells) {
+    if (cell.row.recipe != row.recipe || first_batch(cell) <= first_batch(small_batch(context, row))) continue;
+    if (accuracies_of(cell).test.count == 0) continue;
+    if (!best || rank(cell) > rank(*best)) best = &cell;
+  }
+  return best;
+}
+
+/// "57", "110 (2 at once)" or "110*".
+std::string seconds_text(const Cell& cell) {
+  std::vector<double> seconds;
+  std::int64_t most = 0;
+  bool known = true;
+  for (const auto* run : cell.with_state(RunState::kFinished)) {
+    const auto packing = run->stored->document(kPacking);
+    seconds.push_back(run->summary.seconds);
+    known = known && packing.contains("side_by_side");
+    most = std::max(most, packing.value("side_by_side", std::int64_t{0}));
+  }
+  if (seconds.empty()) return "-";
+  const auto mean = fmt::format("{:.0f}", mean_std_of(seconds).mean);
+  return !known ? mean + "*" : most > 1 ? fmt::format("{} ({} at once)", mean, most) : mean;
+}
+
+std::string accuracy_text(const Cell& cell) {
+  const auto test = accuracies_of(cell).test;
+  return test.count == 0 ? "not measured" : fmt::format("{} ({})", percent_interval_text(test), test.count);
+}
+
+struct HeadlineRow {
+  const Cell* small;
+  const Cell* large;  // null: none
+  RowDifference difference;
+};
+
+std::vector<HeadlineRow> headline_rows(const Context& context) {
+  std::vector<HeadlineRow> rows;
+  for (const auto& row : context.item.rows) {
+    HeadlineRow line{&small_batch(context, row), best_large_batch(context, row), {}};
+    line.difference.row = row;
+    line.difference.second_seeds = accuracies_of(*line.small).test.count;
+    if (line.large) line.difference = compare_cells(*line.large, *line.small);
+    rows.push_back(std::move(line));
+  }
+  std::vector<RowDifference*> family;
+  for (auto& line : rows) family.push_back(&line.difference);
+  adjust(family);
+  return rows;
+}
+
+Table headline_table(const std::vector<HeadlineRow>& rows, const std::vector<Row>& left_out, const Pooled& pooled) {
+  Table table{"",
+              {"network", "sb [%] (seeds)", "seconds", "best large batch", "[%] (seeds)", "seconds",
+               "difference [95 % interval]", "p"},
+              {}};
+  for (const auto& line : rows) {
+    const auto& compared = line.difference;
+    table.rows.push_back({compared.row.network, accuracy_text(*line.small), seconds_text(*line.small),
+                          line.large ? line.large->regime : "-",
+                          line.large ? accuracy_text(*line.large) : "not measured",
+                          line.large ? seconds_text(*line.large) : "-",
+                          compared.there() ? estimate_text(compared.difference) : "-", p_text(compared.p)});
+  }
+  for (const auto& row : left_out) {
+    const auto& network = row.other_network.empty() ? row.network : row.other_network;
+    table.rows.push_back({network, "not measured", "-", "-", "not measured", "-", "-", "-"});
+  }
+  if (pooled.rows > 1)
+    table.rows.push_back({fmt::format("pooled, {} rows", pooled.rows), "", "", "", "", "", estimate_text(pooled.mean),
+                          p_text(pooled.mean.p_value())});
+  return table;
+}
+
+/// What the finished runs were trained on.
+std::string device_note(const std::vector<HeadlineRow>& rows) {
+  std::set<std::string> devices;
+  for (const auto& line : rows) {
+    for (const Cell* cell : {line.small, line.large}) {
+      if (!cell) continue;
+      for (const auto* run : cell->with_state(RunState::kFinished)) {
+        const auto software = run->stored->document(kSoftware);
+        devices.insert(software.value("gpu", run->spec.config.run.device));
+      }
+    }
+  }
+  return devices.empty() ? "" : fmt::format("Trained on: {}.", fmt::join(devices, ", "));
+}
+
+CsvTable headline_csv(const std::vector<HeadlineRow>& rows) {
+  CsvTable csv({"row", "large_batch_regime", "difference", "low", "high", "sb_seeds", "large_batch_seeds"});
+  for (const auto& line : rows) {
+    const auto& compared = line.difference;
+    csv.add(compared.row.recipe, line.large ? line.large->regime : "", compared.difference.value,
+            compared.difference.low(), compared.difference.high(), compared.second_seeds, compared.first_seeds);
+  }
+  return csv;
+}
+
+}  // namespace
+
+Result make_headline(const Context& context) {
+  const auto rows = headline_rows(context);
+  ComparedRows compared{{"best large batch", "sb", true}, {}, {}};
+  std::vector<Estimate> estimates;
+  for (const auto& line : rows) {
+    compared.rows.push_back(line.difference);
+    estimates.push_back(line.difference.difference);
+  }
+  compared.pooled = pool_random_effects(estimates);
+  Result result;
+  result.tables = {headline_table(rows, context.item.left_out, compared.pooled)};
+  result.notes = {kAccuracyNote, kBestNote, kSecondsNote};
+  if (const auto note = device_note(rows); !note.empty()) result.notes.push_back(note);
+  result.numbers["comparison"] = comparison_json(compared);
+  StudyFiles files(context.folder, plot::Formats::kSvg);
+  files.add(context.item.name, headline_csv(rows));
+  files.add(context.item.name, forest_figure(context, {compared}));
+  adopt(result, context, files.paths());
+  return result;
+}
+
+}  // namespace covnoise::paper

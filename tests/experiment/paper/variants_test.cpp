@@ -1,0 +1,151 @@
+#include "experiment/paper/variants.h"
+
+#include "covnoise/core/error.h"
+#include "experiment/paper/paper_fixture.h"
+
+#include <gmock/gmock.h>
+
+namespace covnoise::paper {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+class VariantsTest : public PaperTest {
+ protected:
+  Options with_variants(const std::string& text) {
+    auto o = options(false);
+    o.recipes = folder_ / "mine";
+    create_folders(o.recipes / "variants");
+    write_file_synced(o.recipes / "mnist-f1.toml", "model = 'f1'\ndata = 'mnist'\ntrain.epochs = 50\n");
+    write_file_synced(o.recipes / "variants" / "mnist-f1.toml", text);
+    o.train = false;
+    return o;
+  }
+  std::vector<Variant> read(const std::string& text) { return read_variants("mnist-f1", with_variants(text).recipes); }
+};
+
+constexpr const char* kTwice = "[lb-diag-x2]\nregime = 'lb-diag'\nnoise.scale = 2.0\n";
+
+TEST_F(VariantsTest, AreTheTablesOfTheFileInItsOrder) {
+  const auto variants = read(
+      "[z]\nregime = 'lb-diag'\nnoise = {placement = 'gradient', scale = 2}\n"
+      "[a]\nregime = 'batch-change'\ntrain.batch_schedule = [[2, 4096, 1.6]]\n");
+  ASSERT_EQ(variants.size(), 2u);
+  EXPECT_EQ(variants[0].name, "z");
+  EXPECT_EQ(variants[0].regime, "lb-diag");
+  const auto o = with_variants(read_file(folder_ / "mine/variants/mnist-f1.toml"));
+  const auto runs = planned_runs("variants", [&] {
+    auto of_seed = o;
+    of_seed.seeds = {4};
+    of_seed.regimes = {"z", "a"};
+    return of_seed;
+  }());
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[0].name, "mnist-f1/z-s4");
+  EXPECT_EQ(runs[0].config.regime, "lb-diag");
+  EXPECT_EQ(runs[0].config.noise.scale.factor, 2);
+  EXPECT_EQ(runs[0].config.noise.placement, Placement::kGradient);
+  EXPECT_EQ(runs[1].config.train.batch_schedule.at(0).epoch, 2);
+  EXPECT_EQ(runs[1].config.train.batch_schedule.at(0).lr, 1.6);
+  EXPECT_TRUE(read_variants("mnist-lenet", o.recipes).empty()) << "without a file";
+}
+
+TEST_F(VariantsTest, ThatSayTooLittleAreRefused) {
+  const auto refused = [&](const std::string& text, const std::string& why) {
+    EXPECT_THAT([&] { read(text); }, ThrowsMessage<Error>(HasSubstr(why))) << text;
+  };
+  refused("[lb-diag]\nregime = 'lb-diag'\nnoise.scale = 2\n", "that no regime has");
+  refused("['a/b']\nregime = 'lb-diag'\nnoise.scale = 2\n", "letters, digits");
+  refused("[x]\nnoise.scale = 2\n", "[x] must be a table with a regime");
+  refused("x = 1\n", "[x] must be a table with a regime");
+  refused("[x]\nregime = 'lb-dia'\nnoise.scale = 2\n", "did you mean lb-diag");
+  refused("[x]\nregime = 'lb-diag'\n", "sets nothing");
+  refused("[x\n", "mnist-f1.toml:1:");
+  EXPECT_THROW(planned_runs("variants", with_variants("[x]\nregime = 'lb'\nnoise.scal = 2\n")), Error);
+}
+
+/// The numbers of lb-diag - lb on the first row of comparisons_test.cpp; Holm's factor is 2, of two compared regimes.
+TEST_F(VariantsTest, AreComparedWithTheLargeBatch) {
+  auto o = with_variants(kTwice);
+  const std::map<std::string, std::vector<double>> tests = {{"mnist-f1/lb-diag-x2", {0.9810, 0.9824, 0.9831}},
+                                                            {"mnist-f1/lb-trace", {0.9790, 0.9806, 0.9795}},
+                                                            {"mnist-f1/lb", {0.9790, 0.9806, 0.9795}}};
+  for (const auto& spec : planned_runs("variants", o)) {
+    const auto found = tests.find(spec.name.substr(0, spec.name.rfind("-s")));
+    if (found == tests.end()) continue;
+    pretend(spec, 50, 0.99, found->second[spec.config.seed]);
+    auto text = read_file(folder_ / "paper/runs" / spec.name / "metrics.jsonl");
+    text.replace(text.rfind('}'), 1, R"(,"weight_norm":12.25})");
+    write_file_synced(folder_ / "paper/runs" / spec.name / "metrics.jsonl", text);
+  }
+  reproduce("variants", o);
+  std::map<std::string, std::vector<std::string>> rows;
+  const auto table = json("variants")["tables"][0];
+  for (const auto& row : table["rows"]) rows[row[1]] = row.get<std::vector<std::string>>();
+  EXPECT_THAT(rows["lb-diag-x2"], ElementsAre("", "lb-diag-x2", "98.22 +- 0.27", "3", "+0.25 [+0.02, +0.47]", "0.074",
+                                              "12.2", "lb-diag: noise.scale=2.0", ""));
+  EXPECT_EQ(rows["lb-trace"][4], "+0.00 [-0.19, +0.19]");
+  EXPECT_EQ(rows["lb-trace"][5], "1.000");
+  EXPECT_EQ(rows["lb"][4], "-");
+  EXPECT_EQ(rows["lb-kfac"][8], "not run");
+  EXPECT_EQ(json("variants")["tables"].size(), 1u) << "nothing to pool over one row";
+  EXPECT_NEAR(json("variants")["numbers"]["cells"][0]["weight_norm"]["mean"].get<double>(), 12.25, 1e-12);
+  EXPECT_GT(std::filesystem::file_size(results() / "variants/variants.svg"), 100u);
+}
+
+TEST_F(VariantsTest, ArePooledOverRows) {
+  auto o = with_variants(kTwice);
+  write_file_synced(o.recipes / "mnist-lenet.toml", "model = 'lenet'\ndata = 'mnist'\ntrain.epochs = 50\n");
+  write_file_synced(o.recipes / "variants" / "mnist-lenet.toml", kTwice);
+  o.seeds = {0, 1};
+  o.regimes = {"lb", "lb-diag-x2"};
+  for (const auto& spec : planned_runs("variants", o)) {
+    const double row = spec.config.model == "f1" && spec.name.find("/lb-s") == std::string::npos ? 0.01 : 0;
+    pretend(spec, 50, 0.99, 0.97 + row + (spec.config.seed == 0 ? -0.001 : 0.001));
+  }
+  reproduce("variants", o);
+  const auto pooled = json("variants")["tables"][1];
+  EXPECT_EQ(pooled["title"], "pooled over rows");
+  // As in TablesHaveIntervalsAdjustedPValuesAndAPooledLine, with the other sign.
+  EXPECT_EQ(pooled["rows"][0][0], "lb-diag-x2");
+  EXPECT_EQ(pooled["rows"][0][1], "+0.50 [-5.85, +6.85]");
+  EXPECT_EQ(pooled["rows"][0][3], "2");
+}
+
+/// The best large batch is the best of those with two seeds; what is not measured is said.
+TEST_F(VariantsTest, OfTheLargeBatchCanBeTheHeadline) {
+  auto o = with_variants(kTwice);
+  std::map<std::string, std::vector<double>> tests = {{"mnist-f1/sb", {0.982, 0.984}},
+                                                      {"mnist-f1/lb", {0.978, 0.980}},
+                                                      {"mnist-f1/lb-diag-x2", {0.981, 0.983}},
+                                                      {"mnist-f1/lb-trace", {0.999}}};
+  EXPECT_TRUE(planned_runs("headline", o).empty()) << "it trains nothing";
+  auto plan = o;
+  plan.regimes = {};
+  auto specs = planned_runs("variants", plan);
+  const auto small = planned_runs("table2", plan);
+  specs.insert(specs.end(), small.begin(), small.end());
+  for (const auto& spec : specs) {
+    const auto found = tests.find(spec.name.substr(0, spec.name.rfind("-s")));
+    if (found == tests.end() || spec.config.seed >= found->second.size()) continue;
+    pretend(spec, 50, 0.99, found->second[spec.config.seed]);
+    auto text = read_file(folder_ / "paper/runs" / spec.name / "metrics.jsonl");
+    text.replace(text.rfind('}'), 1, fmt::format(",\"seconds\":{}}}", spec.config.regime == "sb" ? 40 : 10));
+    write_file_synced(folder_ / "paper/runs" / spec.name / "metrics.jsonl", text);
+    if (spec.config.regime != "sb")
+      write_file_synced(folder_ / "paper/runs" / spec.name / "packing.json", R"({"side_by_side": 2})");
+  }
+  EXPECT_THAT(reproduce("headline", o).table, HasSubstr("Trained on: cpu."));
+  const auto rows = json("headline")["tables"][0]["rows"];
+  EXPECT_EQ(rows[0].get<std::vector<std::string>>(),
+            (std::vector<std::string>{"MNIST, F1", "98.30 +- 1.27 (2)", "40*", "lb-diag-x2", "98.20 +- 1.27 (2)",
+                                      "10 (2 at once)", "-0.10 [-0.71, +0.51]", "0.553"}));
+  EXPECT_EQ(rows[1].get<std::vector<std::string>>(),
+            (std::vector<std::string>{"MNIST, LeNet", "not measured", "-", "-", "not measured", "-", "-", "-"}));
+  EXPECT_EQ(rows.size(), 9u);
+}
+
+}  // namespace
+}  // namespace covnoise::paper
