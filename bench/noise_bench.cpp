@@ -34,6 +34,7 @@ struct Regime {
   std::string name, structure, estimator;
   Placement placement = Placement::kUpdate;
   std::int64_t penalty_every = 0;  // 0: no ghost penalty
+  double sharpness = 0;
 };
 
 const std::vector<Regime> kRegimes = {
@@ -41,6 +42,7 @@ const std::vector<Regime> kRegimes = {
     {"ghost", "diag-fisher", "ghost"},
     {"exact", "diag-fisher", "exact"},
     {"weights", "diag-fisher", "ghost", Placement::kWeights},
+    {"sharpness", "none", "auto", Placement::kUpdate, 0, 0.1},
     {"lb-trace", "fisher-trace", "exact"},
     {"lb-full", "full-fisher", "auto"},
     {"lb-kfac", "kfac", "exact"},
@@ -48,7 +50,7 @@ const std::vector<Regime> kRegimes = {
     {"penalty/2", "none", "auto", Placement::kUpdate, 2},
 };
 
-const std::string kAll = "lb,ghost,exact,weights,lb-trace,lb-full,lb-kfac,penalty,penalty/2";
+const std::string kAll = "lb,ghost,exact,weights,sharpness,lb-trace,lb-full,lb-kfac,penalty,penalty/2";
 
 struct Options {
   std::string models = "mlp,lenet,alexnet,resnet44,vgg16", regimes = kAll;
@@ -73,7 +75,7 @@ class Step {
     parameters_ = std::make_unique<FlatParameters>(*model_);
     pass_ = std::make_unique<GradientPass>(
         *model_, [this](const at::Tensor& x) { return model_->forward(x); }, *parameters_,
-        GradientPass::Options{128, {}});
+        GradientPass::Options{128, 0, {}, regime.sharpness});
     NoiseOptions noise;
     noise.structure = regime.structure;
     noise.estimator = regime.estimator;

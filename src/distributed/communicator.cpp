@@ -153,10 +153,11 @@ std::string Communicator::broadcast_bytes(const std::string& bytes, int root) {
       at::full({1}, static_cast<std::int64_t>(bytes.size()), at::TensorOptions(options_.device).dtype(at::kLong));
   broadcast(size, root);
   const std::int64_t count = size.item<std::int64_t>();
+  if (count == 0) return {};
   auto tensor = at::empty({count}, at::kByte);
   if (root == rank()) std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
   tensor = tensor.to(options_.device);
-  if (count > 0) broadcast(tensor, root);
+  broadcast(tensor, root);
   if (root == rank()) return bytes;
   tensor = tensor.cpu();
   return {static_cast<const char*>(tensor.data_ptr()), static_cast<std::size_t>(count)};

@@ -2,6 +2,7 @@
 #include "covnoise/noise/gradient_pass.h"
 
 #include "covnoise/ops/random.h"
+#include "noise/sharpness.h"
 
 #include <ATen/ATen.h>
 
@@ -35,6 +36,9 @@ GradientPass::GradientPass(torch::nn::Module& module, Loss loss, FlatParameters&
       signs_(fill_signs),
       group_signs_(fill_signs),
       labels_(fill_uniform) {
+  TORCH_CHECK(options_.sharpness >= 0, "GradientPass::Options::sharpness = ", options_.sharpness,
+              " must be at least 0");
+  if (options_.sharpness > 0) sharpness_ = std::make_unique<Sharpness>(module, parameters, options_.sharpness);
   for (const auto& name : options_.without_noise) {
     const auto& entries = parameters.entries();
     TORCH_CHECK(std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; }),

@@ -3,6 +3,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/ops/group_variance.h"
 #include "covnoise/ops/random.h"
+#include "noise/sharpness.h"
 
 #include <fmt/format.h>
 #include <torch/autograd.h>
@@ -18,6 +19,7 @@ void GradientPass::begin(const Request& request) {
   groups_ = request.groups;
   TORCH_CHECK(groups_.size > 0 || (groups_.size == 0 && !groups_.alone), "groups of ", groups_.size,
               " examples with one sign: there must be at least one in each");
+  TORCH_CHECK(!sharpness_ || groups_.size == 0, "signs of groups need gradients at one theta, not with sharpness");
   first_ = request.first;
   for (auto* layer : dropout_) layer->start(request.seed, request.step, request.first);
   signs_.start({request.seed, Purpose::kSigns, request.step});
@@ -112,6 +114,11 @@ void GradientPass::add(const Examples& examples) {
   for (auto* layer : dropout_) layer->set_offset(examples_);
   examples_ += count_of(examples);
   if (groups_.alone) return signed_backward(losses_of(examples));
+  std::optional<Sharpness::InNetwork> ascended;
+  if (sharpness_) {
+    ascend(examples);
+    ascended.emplace(*sharpness_);
+  }
   const bool statistics = by_layers();
   const bool of_model = statistics && needs_.labels == Labels::kModel;
   const bool extra = needs_.extra != ExtraBackward::kNone, groups = groups_.size > 0;
@@ -135,8 +142,26 @@ void GradientPass::add(const Examples& examples) {
   if (groups) signed_backward(losses);
   const torch::NoGradGuard no_grad;
   if (needs_.squares == Squares::kMicro) add_micro_batch(count_of(examples));
+  if (!sharpness_) add_losses(losses);
+}
+
+void GradientPass::add_losses(const Losses& losses) {
+  const torch::NoGradGuard no_grad;
   loss_sum_.add_(losses.values.sum(at::kDouble));
   if (losses.correct.defined()) correct_.add_(losses.correct.sum());
+}
+
+/// The first of the two passes with sharpness, without statistics. Its gradient is computed, not accumulated, so that
+/// hooks of the accumulation wait for the second.
+void GradientPass::ascend(const Examples& examples) {
+  if (recorder_) recorder_->set_active(false);
+  const auto losses = losses_of(examples);
+  const auto gradients =
+      torch::autograd::grad({losses.values}, trainable(), {torch::ones_like(losses.values)}, /*retain_graph=*/false,
+                            /*create_graph=*/false, /*allow_unused=*/true);
+  add_losses(losses);
+  const torch::NoGradGuard no_grad;
+  sharpness_->set_ascent(gradients);
 }
 
 /// The gradient buffer has the gradient of this micro-batch alone, and is cleared for the next.

@@ -17,6 +17,8 @@
 
 namespace covnoise {
 
+class Sharpness;
+
 /// What the metrics need from one step. On a device the values are one tensor, so that one copy brings those of many
 /// steps to the host.
 struct StepMetrics {
@@ -37,7 +39,8 @@ struct StepMetrics {
 
 /// The gradient pass of one large batch, from begin to finish: forward and backward passes over micro-batches, which
 /// give the gradient of the mean loss and whatever statistics a noise structure needs, in as few backward passes as
-/// possible. Results do not depend on the micro-batches, beyond rounding, except for the squares of Squares::kMicro.
+/// possible. Results do not depend on the micro-batches, beyond rounding, except for the squares of Squares::kMicro and
+/// with Options::sharpness.
 ///
 /// The loss is any function of the examples; they are any struct of tensors (`loss_on`), or a list of them.
 ///
@@ -50,6 +53,9 @@ class GradientPass {
     std::int64_t micro_batch = 0;                 ///< examples that `run` passes at once; 0: the whole batch
     std::vector<std::string> without_noise = {};  ///< parameters left without diagonal noise, such as those of layers
                                                   ///< that cannot account
+    /// rho > 0: the gradient and the statistics of each micro-batch are taken at theta + rho g_j / |g_j|, g_j its
+    /// gradient at theta, by two passes (docs/noise.md). Micro-batches then change the results.
+    double sharpness = 0;
   };
   /// Some examples, on the network's device: tensors [M, ...] in the order that the loss wants; undefined ones are left
   /// as they are.
@@ -106,7 +112,8 @@ class GradientPass {
 
   /// Starts a batch, whose first `add` sets gradient and sums to zero.
   void begin(const Request& request);
-  /// The next examples of the batch: forward and every backward pass. With batch statistics, whole ghost batches.
+  /// The next examples of the batch: forward and every backward pass. With batch statistics, whole ghost batches. With
+  /// Options::sharpness, a micro-batch.
   /// Neither this nor `finish` waits for a device.
   void add(const Examples& examples);
   void add(const at::Tensor& images, const at::Tensor& labels) { add(Examples{images, labels}); }
@@ -114,7 +121,7 @@ class GradientPass {
   void add(const Batch& batch) {
     add(tensors_of(batch));
   }
-  /// Sum of the losses of the examples added so far: a scalar on the network's device.
+  /// Sum of the losses of the examples added so far, with sharpness at theta: a scalar on the network's device.
   const at::Tensor& loss_sum() const { return loss_sum_; }
   /// Result::signed_sum of the examples added so far.
   const at::Tensor& signed_sum() const { return signed_; }
@@ -130,6 +137,8 @@ class GradientPass {
   bool by_layers() const;
   void start_sums();
   Losses losses_of(const Examples& examples);
+  void add_losses(const Losses& losses);
+  void ascend(const Examples& examples);
   void draw_backward(const Losses& losses, bool retain_graph);
   void signed_backward(const Losses& losses);
   void add_gradients(const at::Tensor& losses, const at::Tensor& factors, bool retain_graph, const at::Tensor& buffer);
@@ -153,6 +162,7 @@ class GradientPass {
   FlatParameters& parameters_;
   Options options_;
   std::vector<DropoutImpl*> dropout_;
+  std::unique_ptr<Sharpness> sharpness_;
   std::optional<Recorder> recorder_;  // made when a structure first needs it
   Needs needs_;
   GroupSigns groups_;

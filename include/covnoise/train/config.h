@@ -25,23 +25,25 @@ struct BatchChange {
 
 /// The [train] section: optimizer, schedules, and what is measured and kept.
 struct TrainConfig {
-  std::int64_t batch = 128;                      ///< examples per step
-  std::int64_t epochs = 10;                      ///< passes over the training set
-  double lr = 0;                                 ///< base learning rate; 0: the model's default for this batch size
-  std::string optimizer = "sgd";                 ///< sgd or adamw
-  double momentum = 0.9;                         ///< b <- momentum b + gradient; of adamw, beta1
-  double beta2 = 0.999;                          ///< of adamw's second moment
-  double eps = 1e-8;                             ///< of adamw, added to the root of the second moment
-  bool nesterov = false;                         ///< Nesterov's momentum
-  double weight_decay = 5e-4;                    ///< times the weight, added to the gradient; of adamw, to the step
-  std::vector<std::string> no_decay;             ///< patterns of parameters without weight decay: "*.bias", "*bn*"
-  double clip_norm = 0;                          ///< largest norm of gradient plus noise; 0: no clipping
-  double label_smoothing = 0;                    ///< share of the target that is spread over all classes
-  double ema = 0;                                ///< decay of the average of the weights that is evaluated; 0: none
-  std::int64_t ghost_batch = 128;                ///< examples that are normalised together; 0: the whole batch
-  std::int64_t micro_batch = 0;                  ///< examples in memory at once; 0: chosen by the program
-  double warmup = 0;                             ///< linear warm-up: epochs, or below 1 a fraction of the training
-  std::string schedule = "step";                 ///< of the learning rate after the warm-up: step, cosine or constant
+  std::int64_t batch = 128;            ///< examples per step
+  std::int64_t epochs = 10;            ///< passes over the training set
+  double lr = 0;                       ///< base learning rate; 0: the model's default for this batch size
+  std::string optimizer = "sgd";       ///< sgd or adamw
+  double momentum = 0.9;               ///< b <- momentum b + gradient; of adamw, beta1
+  double beta2 = 0.999;                ///< of adamw's second moment
+  double eps = 1e-8;                   ///< of adamw, added to the root of the second moment
+  bool nesterov = false;               ///< Nesterov's momentum
+  double weight_decay = 5e-4;          ///< times the weight, added to the gradient; of adamw, to the step
+  std::vector<std::string> no_decay;   ///< patterns of parameters without weight decay: "*.bias", "*bn*"
+  double clip_norm = 0;                ///< largest norm of gradient plus noise; 0: no clipping
+  double label_smoothing = 0;          ///< share of the target that is spread over all classes
+  double ema = 0;                      ///< decay of the average of the weights that is evaluated; 0: none
+  std::int64_t ghost_batch = 128;      ///< examples that are normalised together; 0: the whole batch
+  std::int64_t micro_batch = 0;        ///< examples in memory at once; 0: chosen by the program
+  double sharpness = 0;                ///< rho: gradients at theta + rho g_j / |g_j| of micro-batch j; 0: at theta
+  std::int64_t sharpness_batch = 128;  ///< m: examples of each such micro-batch
+  double warmup = 0;                   ///< linear warm-up: epochs, or below 1 a fraction of the training
+  std::string schedule = "step";       ///< of the learning rate after the warm-up: step, cosine or constant
   std::vector<double> milestones = {0.5, 0.75};  ///< when the step schedule decays: epochs, or below 1 fractions
   double decay = 0.1;                            ///< factor of the learning rate at each milestone
   std::vector<BatchChange> batch_schedule;       ///< changes of the batch size during the training

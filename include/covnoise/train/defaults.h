@@ -9,6 +9,10 @@ namespace covnoise {
 /// config.toml says everything that was used.
 void resolve_defaults(Config& config);
 
+/// The part of it for train.sharpness: its micro-batch if the batch is smaller, and train.micro_batch, which is the
+/// same.
+void resolve_sharpness(Config& config);
+
 /// The largest batch size of a training, with its batch_schedule.
 std::int64_t largest_batch(const Config& config);
 

@@ -18,6 +18,24 @@
 namespace covnoise {
 namespace {
 
+/// Sharpness is that of micro-batches of one size, of whole ghost batches; a smaller batch is one of them.
+void check_sharpness(const TrainConfig& train, std::int64_t batch, std::int64_t ghost) {
+  if (train.sharpness == 0) return;
+  const std::int64_t size = std::min(train.sharpness_batch, batch);
+  require(batch % size == 0,
+          fmt::format("train.sharpness needs whole micro-batches: a batch of {} examples is not a multiple of "
+                      "train.sharpness_batch = {}",
+                      batch, train.sharpness_batch));
+  require(size % ghost == 0,
+          fmt::format("train.sharpness_batch = {} is not a whole number of ghost batches of {} examples "
+                      "(train.ghost_batch = {})",
+                      train.sharpness_batch, ghost, train.ghost_batch));
+  require(train.micro_batch == 0 || train.micro_batch == train.sharpness_batch,
+          fmt::format("train.micro_batch = {} is not train.sharpness_batch = {}: with train.sharpness they are the "
+                      "same; leave train.micro_batch out",
+                      train.micro_batch, train.sharpness_batch));
+}
+
 /// A step of `batch` examples is a whole number of ghost batches, and so is every micro-batch of it. A batch smaller
 /// than a ghost batch is one.
 void check_batch(const TrainConfig& train, std::int64_t batch, const std::string& key) {
@@ -32,6 +50,7 @@ void check_batch(const TrainConfig& train, std::int64_t batch, const std::string
                     "train.ghost_batch = {})",
                     train.micro_batch, ghost, key, batch, train.ghost_batch));
   }
+  check_sharpness(train, batch, ghost);
 }
 
 void check_batch_schedule(const TrainConfig& train) {
@@ -75,6 +94,10 @@ void check_noise(const Config& config) {
   require(sgd || !config.noise.scale.match,
           "noise.scale = \"match\" compares temperatures of sgd; with another train.optimizer give a number");
   check_rounded_penalty(config);
+  require(config.train.sharpness == 0 || config.noise.penalty == 0,
+          fmt::format("noise.penalty = {:g} compares gradients at the same weights, and train.sharpness = {:g} moves "
+                      "them; set one of them to 0",
+                      config.noise.penalty, config.train.sharpness));
   const auto check_batch_of_noise = [&](std::int64_t batch) {
     check_micro(config, batch);
     check_penalty(config.noise, batch);

@@ -43,6 +43,13 @@ double default_rate(const std::string& model, std::int64_t batch, bool clipped) 
   return rounded(info.default_lr * std::pow(static_cast<double>(batch) / 128, exponent));
 }
 
+void resolve_sharpness(Config& config) {
+  auto& train = config.train;
+  if (train.sharpness == 0) return;
+  train.sharpness_batch = std::min(train.sharpness_batch, smallest_batch(config));
+  if (train.micro_batch == 0) train.micro_batch = train.sharpness_batch;
+}
+
 void resolve_defaults(Config& config) {
   auto& train = config.train;
   require(train.optimizer == "sgd" || train.lr > 0,
@@ -54,6 +61,7 @@ void resolve_defaults(Config& config) {
     if (change.lr == 0) change.lr = default_rate(config.model, change.batch, clipped);
   }
   if (train.ghost_batch > 0) train.ghost_batch = std::min(train.ghost_batch, smallest_batch(config));
+  resolve_sharpness(config);
   if (train.micro_batch == 0 && config.noise.estimator == "micro") {  // a group of the estimator, in ghost batches
     const std::int64_t unit = std::max<std::int64_t>(1, train.ghost_batch), group = config.noise.estimator_group();
     train.micro_batch = (group + unit - 1) / unit * unit;

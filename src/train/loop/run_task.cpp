@@ -108,6 +108,7 @@ void resolve_own_defaults(Config& config, torch::nn::Module& module) {
   if (config.noise.group == 0) config.noise.group = config.noise.small_batch;
   if (!normalises_by_batch(module)) train.ghost_batch = 1;  // nothing is normalised together
   if (train.ghost_batch > 0) train.ghost_batch = std::min(train.ghost_batch, train.batch);
+  resolve_sharpness(config);
   const bool micro = config.noise.estimator == "micro";
   if (train.micro_batch == 0) {
     const std::int64_t unit = std::max<std::int64_t>(1, train.ghost_batch), group = config.noise.group;

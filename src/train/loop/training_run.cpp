@@ -28,6 +28,12 @@ std::string epoch_line(const nlohmann::ordered_json& record, std::int64_t epochs
   return line + fmt::format("  lr {:g}  {:.0f} {}s/s", number("lr"), number("images_per_s"), unit);
 }
 
+/// For the first line of a run; empty without sharpness.
+std::string sharpness_text(const TrainConfig& train) {
+  if (train.sharpness == 0) return "";
+  return fmt::format("; sharpness {:g} by micro-batches of {}", train.sharpness, train.sharpness_batch);
+}
+
 /// Which noise, for the first line of a run; empty without noise.
 std::string noise_text(const NoiseOptions& noise, const NoiseStructure& structure, std::int64_t micro_batch) {
   if (structure.is_zero()) return "";
@@ -367,14 +373,14 @@ void TrainingRun::save_snapshot() {
 std::string TrainingRun::summary() const {
   const std::int64_t batch = schedule_.batch(0), dropped = task_.train->size() % batch;
   return fmt::format(
-      "{} on {}, regime {}, seed {}: {} parameters, {} epoch{} of {} step{} of {} {}s, learning rate {:g}{}{}",
+      "{} on {}, regime {}, seed {}: {} parameters, {} epoch{} of {} step{} of {} {}s, learning rate {:g}{}{}{}",
       config_.model, config_.data.name, config_.regime, config_.seed, parameters_.count(), schedule_.epochs(),
       schedule_.epochs() == 1 ? "" : "s", schedule_.steps_per_epoch(0), schedule_.steps_per_epoch(0) == 1 ? "" : "s",
       batch, task_.unit, schedule_.base_lr(0),
       dropped > 0 ? fmt::format(" (the last incomplete batch, {} {}{}, is dropped)", dropped, task_.unit,
                                 dropped == 1 ? "" : "s")
                   : "",
-      noise_text_);
+      sharpness_text(config_.train), noise_text_);
 }
 
 }  // namespace covnoise

@@ -21,17 +21,20 @@ Sharding::Sharding(const Config& config, const Needs& needs, bool batch_statisti
       compares_(centred(needs.squares)),
       ghost_batch_(config.train.ghost_batch),
       small_batch_(config.noise.small_batch),
-      group_(needs.squares == Squares::kMicro ? config.train.micro_batch : config.noise.estimator_group()) {}
+      group_(needs.squares == Squares::kMicro ? config.train.micro_batch : config.noise.estimator_group()),
+      sharpness_batch_(config.train.sharpness > 0 ? config.train.sharpness_batch : 1) {}
 
 /// Examples that stay together.
 std::int64_t Sharding::unit(std::int64_t batch) const {
   std::int64_t together = 1;
   if (batch_statistics_) together = ghost_batch_ > 0 ? std::min(ghost_batch_, batch) : batch;
   if (compares_ && batch > small_batch_) together = std::lcm(together, group_);
-  require(batch % together == 0,
-          fmt::format("a batch of {} examples is not a multiple of the {} examples that must stay on one rank "
-                      "(train.ghost_batch = {}, groups of {} that the noise compares)",
-                      batch, together, ghost_batch_, group_));
+  together = std::lcm(together, std::min(sharpness_batch_, batch));
+  require(
+      batch % together == 0,
+      fmt::format("a batch of {} examples is not a multiple of the {} examples that must stay on one rank "
+                  "(train.ghost_batch = {}, groups of {} that the noise compares, micro-batches of {} for sharpness)",
+                  batch, together, ghost_batch_, group_, sharpness_batch_));
   return together;
 }
 

@@ -19,9 +19,9 @@ struct Shard {
 bool normalises_by_batch(torch::nn::Module& module);
 
 /// Divides a batch among the ranks in their order, so that results do not depend on their number: whole ghost batches
-/// per rank if the network normalises by them, and at least two groups of the `ghost` estimator, or two
-/// micro-batches of `micro`, where the noise uses it. Shards differ by at most one ghost batch; a batch that has too
-/// few for all ranks goes to the first ones, and the others wait.
+/// per rank if the network normalises by them, whole micro-batches with train.sharpness, and at least two groups of the
+/// `ghost` estimator, or two micro-batches of `micro`, where the noise uses it. Shards differ by at most one ghost
+/// batch; a batch that has too few for all ranks goes to the first ones, and the others wait.
 class Sharding {
  public:
   Sharding(const Config& config, const Needs& needs, bool batch_statistics);
@@ -34,7 +34,7 @@ class Sharding {
   std::int64_t unit(std::int64_t batch) const;
 
   bool batch_statistics_, compares_;
-  std::int64_t ghost_batch_, small_batch_, group_;
+  std::int64_t ghost_batch_, small_batch_, group_, sharpness_batch_;  // sharpness_batch_: 1 without sharpness
 };
 
 }  // namespace covnoise

@@ -69,6 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
         OverlapCase{"clipped", {"noise.structure=diag-fisher", "train.clip_norm=0.5"}, 1e-10, false},
         OverlapCase{"clipped_in_gradient",
                     {"noise.structure=diag-fisher", "noise.placement=gradient", "train.clip_norm=0.5"}},
+        OverlapCase{"sharpness", {"noise.structure=diag-fisher", "train.sharpness=0.1", "train.sharpness_batch=4"}},
         OverlapCase{"labels_of_the_model", {"noise.structure=diag-fisher", "noise.labels=model"}, 1e-10, false},
         OverlapCase{"full_fisher", {"noise.structure=full-fisher"}, 1e-10, false}),
     [](const auto& info) { return info.param.name; });

@@ -137,6 +137,12 @@ INSTANTIATE_TEST_SUITE_P(
                   "mlp",
                   {"noise.structure=fisher-trace", "noise.estimator=exact", "noise.placement=weights",
                    "train.optimizer=adamw", "train.lr=1e-3", "train.epochs=3"}},
+        RanksCase{"sharpness", "mlp", {"train.sharpness=0.1", "train.sharpness_batch=8", "train.epochs=3"}},
+        RanksCase{"sharpness_of_ghost_batches",
+                  "resnet8",
+                  {"train.sharpness=0.05", "train.sharpness_batch=4", "train.micro_batch=4", "train.ghost_batch=4",
+                   "noise.structure=full-fisher", "noise.placement=weights", "noise.radius=0.01", "train.epochs=2",
+                   "train.warmup=1.9"}},
         // Of stacked normalisations of pairs the rounding grows without bound, so these have ghost batches of 4.
         RanksCase{"dropout", "c1", {"train.epochs=2", "train.warmup=1.9", "train.ghost_batch=4"}},
         RanksCase{"features", "f1", {"train.epochs=2", "train.warmup=1.9", "train.ghost_batch=4"}},

@@ -56,6 +56,17 @@ TEST(Sharding, GivesTwoMicroBatchesWhereThoseAreCompared) {
   EXPECT_THAT(counts(sharding, 24, 4), ::testing::ElementsAre(8, 8, 8, 0));
 }
 
+TEST(Sharding, GivesWholeMicroBatchesWithSharpness) {
+  Config config = sharded("lenet", 8);
+  config.train.sharpness = 0.1;
+  config.train.sharpness_batch = 16;
+  const Sharding sharding(config, {}, false);
+  EXPECT_THAT(counts(sharding, 64, 3), ::testing::ElementsAre(32, 16, 16));
+  EXPECT_THAT(counts(sharding, 8, 2), ::testing::ElementsAre(8, 0));
+  EXPECT_THAT([&] { sharding.shard(40, 0, 2); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("micro-batches of 16 for sharpness")));
+}
+
 TEST(Sharding, GivesSingleExamplesWhereNothingBindsThem) {
   EXPECT_THAT(counts(Sharding(sharded("lenet", 8), {}, false), 10, 4), ::testing::ElementsAre(3, 3, 2, 2));
   Needs needs;

@@ -1,0 +1,134 @@
+// Trainings with train.sharpness: what they compute, say and refuse, and that they resume bit for bit.
+#include "covnoise/core/error.h"
+#include "covnoise/core/internal/file.h"
+#include "covnoise/train/internal/checkpoint.h"
+#include "support/temporary_folder.h"
+#include "train/small_run.h"
+#include "train/stepped.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace covnoise {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+/// Five steps with plain SGD: on a GPU as it is, captured, replayed.
+Config sharp_config(const std::string& model, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> settings = {"train.sharpness=0.2",    "train.sharpness_batch=4",
+                                       "train.ghost_batch=4",    "train.momentum=0",
+                                       "train.weight_decay=0",   "train.schedule=constant",
+                                       "run.deterministic=true", "run.device=" + testing::device_name()};
+  settings.push_back(testing::device().is_cpu() ? "train.precision=fp64" : "train.precision=fp32");
+  settings.insert(settings.end(), more.begin(), more.end());
+  return testing::stepped_config(model, 5, settings);
+}
+
+/// The formula by plain autograd.
+at::Tensor sharp_by_hand(const Config& config, const DataSource& source, std::vector<double>& losses) {
+  const DeviceStream stream(testing::device());
+  const Split split = make_split(source, config);
+  const auto model = initial_model(config, source, testing::device());
+  model->train();
+  FlatParameters parameters(*model);
+  const double share = static_cast<double>(config.train.sharpness_batch) / static_cast<double>(config.train.batch);
+  for (std::int64_t step = 0; step < 5; ++step) {
+    const auto theta = parameters.values().clone();
+    auto sum = parameters.zeros();
+    losses.push_back(0);
+    const auto order = split.train.order(step);
+    for (std::int64_t first = 0; first < config.train.batch; first += config.train.sharpness_batch) {
+      const auto indices = order.narrow(0, first, config.train.sharpness_batch);
+      const auto images = split.train.images(indices, step), labels = split.train.labels(indices);
+      const auto gradient = [&] {  // of this micro-batch, at the weights that the network has
+        parameters.gradient().zero_();
+        const auto loss = cross_entropy(model->forward(images), labels).values.mean();
+        loss.backward();
+        losses.back() += parameters.values().equal(theta) ? share * loss.item<double>() : 0;
+        return parameters.gradient().clone();
+      };
+      const auto up = gradient();
+      parameters.values().add_(up * (config.train.sharpness / up.norm()));
+      sum += gradient() * share;
+      parameters.values().copy_(theta);
+    }
+    parameters.values().sub_(sum, 0.02);
+  }
+  return parameters.values().cpu();
+}
+
+TEST(SharpTraining, FollowsTheFormula) {
+  for (const std::string model : {"mlp", "resnet8"}) {
+    const auto config = sharp_config(model);
+    const auto source = testing::random_images();
+    const auto actual = testing::stepped_as(nullptr, config, source, {});
+    std::vector<double> losses;
+    const auto expected = sharp_by_hand(config, source, losses);
+    const double tolerance = testing::device().is_cpu() ? 1e-9 : 2e-3;
+    EXPECT_LT((actual.weights - expected).abs().max().item<double>(), tolerance) << model;
+    for (std::size_t step = 0; step < 5; ++step) EXPECT_NEAR(actual.results[step].loss, losses[step], tolerance);
+    auto plain = config;
+    plain.train.sharpness = 0;
+    const auto without = testing::stepped_as(nullptr, plain, source, {});
+    EXPECT_GT((actual.weights - without.weights).abs().max().item<double>(), 5 * tolerance) << model;
+  }
+}
+
+/// The whole batch as one micro-batch is another training.
+TEST(SharpTraining, DependsOnItsMicroBatch) {
+  const auto source = testing::random_images();
+  const auto small = testing::stepped_as(nullptr, sharp_config("mlp"), source, {});
+  const auto large = testing::stepped_as(nullptr, sharp_config("mlp", {"train.sharpness_batch=16"}), source, {});
+  EXPECT_GT((small.weights - large.weights).abs().max().item<double>(), 1e-6);
+}
+
+TEST(SharpTraining, ResumesBitForBitAndSaysWhatItDoes) {
+  const testing::TemporaryFolder folder;
+  for (const std::string placement : {"update", "weights"}) {
+    TrainOptions options = testing::small_run("lb-diag", placement == "update" ? "resnet8" : "c1");
+    options.config.train.sharpness = 0.1;
+    options.config.train.sharpness_batch = 32;
+    if (placement == "weights") options.config.noise.placement = Placement::kWeights, options.config.noise.radius = 0.1;
+    std::string said;
+    options.say = [&](const std::string& line) { said += line + "\n"; };
+    const auto file_of = [&](const char* file) {
+      return read_file(CheckpointStore(options.out / "checkpoints").list().back().path / file);
+    };
+    options.out = folder / (placement + "-calm");
+    ASSERT_EQ(train(options), Outcome::kFinished);
+    EXPECT_THAT(said, HasSubstr("; sharpness 0.1 by micro-batches of 32; noise diag-fisher (ghost, groups of 16)"));
+    const auto model = file_of("model.safetensors"), optimizer = file_of("optimizer.safetensors");
+    options.out = folder / (placement + "-interrupted");
+    int steps = 0;
+    options.stop_requested = [&] { return ++steps == 3; };
+    ASSERT_EQ(train(options), Outcome::kInterrupted);
+    options.stop_requested = [] { return false; };
+    ASSERT_EQ(train(options), Outcome::kFinished);
+    EXPECT_EQ(file_of("model.safetensors"), model) << placement;
+    EXPECT_EQ(file_of("optimizer.safetensors"), optimizer) << placement;
+  }
+}
+
+TEST(SharpTraining, RefusesMicroBatchesThatDoNotFit) {
+  const auto refused = [](std::vector<std::string> settings, const std::string& why) {
+    settings.insert(settings.end(), {"train.batch=256", "train.sharpness=0.1"});
+    EXPECT_THAT([&] { load_config(std::nullopt, settings); }, ThrowsMessage<Error>(HasSubstr(why)));
+  };
+  refused({"train.sharpness_batch=96", "train.ghost_batch=64"}, "256 examples is not a multiple of train.sharpness_b");
+  refused({"train.sharpness_batch=32", "train.ghost_batch=64"},
+          "train.sharpness_batch = 32 is not a whole number of ghost batches of 64 examples");
+  refused({"train.sharpness_batch=128", "train.ghost_batch=0"}, "not a whole number of ghost batches of 256");
+  refused({"train.sharpness_batch=128", "train.micro_batch=256"},
+          "train.micro_batch = 256 is not train.sharpness_batch = 128");
+  refused({"noise.penalty=0.01"}, "train.sharpness = 0.1 moves them; set one of them to 0");
+  refused({"train.sharpness_batch=0"}, "must be at least 1");
+  auto config = load_config(std::nullopt, {"train.batch=64", "train.ghost_batch=64", "train.sharpness=0.1"});
+  resolve_defaults(config);
+  EXPECT_EQ(config.train.sharpness_batch, 64);
+  EXPECT_EQ(config.train.micro_batch, 64);
+}
+
+}  // namespace
+}  // namespace covnoise
