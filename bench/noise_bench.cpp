@@ -4,6 +4,7 @@
 #include "covnoise/core/memory.h"
 #include "covnoise/core/threads.h"
 #include "covnoise/nn/initialize.h"
+#include "covnoise/nn/internal/other_weights.h"
 #include "covnoise/nn/model_zoo.h"
 #include "covnoise/noise/gradient_pass.h"
 #include "covnoise/noise/injection.h"
@@ -120,8 +121,7 @@ class Step {
   }
 
   GradientStatistics statistics_of(const StepContext& step, const GradientPass::GroupSigns& signs) {
-    std::optional<WeightNoise::InNetwork> noisy_weights;
-    if (weight_noise_) noisy_weights.emplace(*weight_noise_);
+    const OtherWeights noisy_weights(*parameters_, weight_noise_ ? weight_noise_->weights() : at::Tensor());
     pass_over({injection_->needs(step), 0, static_cast<std::uint32_t>(step.step), 0, signs});
     return pass_->finish();
   }

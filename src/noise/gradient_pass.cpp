@@ -114,11 +114,7 @@ void GradientPass::add(const Examples& examples) {
   for (auto* layer : dropout_) layer->set_offset(examples_);
   examples_ += count_of(examples);
   if (groups_.alone) return signed_backward(losses_of(examples));
-  std::optional<Sharpness::InNetwork> ascended;
-  if (sharpness_) {
-    ascend(examples);
-    ascended.emplace(*sharpness_);
-  }
+  const auto ascended = sharpness_ ? ascend(examples) : nullptr;
   const bool statistics = by_layers();
   const bool of_model = statistics && needs_.labels == Labels::kModel;
   const bool extra = needs_.extra != ExtraBackward::kNone, groups = groups_.size > 0;
@@ -153,15 +149,14 @@ void GradientPass::add_losses(const Losses& losses) {
 
 /// The first of the two passes with sharpness, without statistics. Its gradient is computed, not accumulated, so that
 /// hooks of the accumulation wait for the second.
-void GradientPass::ascend(const Examples& examples) {
+std::unique_ptr<OtherWeights> GradientPass::ascend(const Examples& examples) {
   if (recorder_) recorder_->set_active(false);
   const auto losses = losses_of(examples);
   const auto gradients =
       torch::autograd::grad({losses.values}, trainable(), {torch::ones_like(losses.values)}, /*retain_graph=*/false,
                             /*create_graph=*/false, /*allow_unused=*/true);
   add_losses(losses);
-  const torch::NoGradGuard no_grad;
-  sharpness_->set_ascent(gradients);
+  return sharpness_->ascend(gradients);
 }
 
 /// The gradient buffer has the gradient of this micro-batch alone, and is cleared for the next.

@@ -1,6 +1,7 @@
 #include "covnoise/noise/penalty.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/nn/internal/other_weights.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -8,31 +9,9 @@
 
 #include <cmath>
 #include <limits>
-#include <utility>
 
 namespace covnoise {
 namespace {
-
-/// Moves the weights of a network during its lifetime. Copies, not differences, bring weights and buffers back.
-class MovedWeights {
- public:
-  MovedWeights(torch::nn::Module& module, FlatParameters& parameters, const at::Tensor& by)
-      : values_(parameters.values()), kept_(values_.clone()) {
-    for (const auto& buffer : module.buffers()) buffers_.emplace_back(buffer, buffer.clone());
-    values_.add_(by);
-  }
-  ~MovedWeights() {
-    const torch::NoGradGuard no_grad;
-    values_.copy_(kept_);
-    for (const auto& [buffer, kept] : buffers_) buffer.copy_(kept);
-  }
-  MovedWeights(const MovedWeights&) = delete;
-  MovedWeights& operator=(const MovedWeights&) = delete;
-
- private:
-  at::Tensor values_, kept_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;
-};
 
 template <class... Layers>
 bool is_any_of(torch::nn::Module& part) {
@@ -100,7 +79,8 @@ GhostPenalty::Added GhostPenalty::add(const StepContext& context, const at::Tens
   {
     // A gradient of zero has no direction: nothing is moved, and nothing added.
     const auto length = norm.clamp_min(std::numeric_limits<float>::min());
-    const MovedWeights there(module_, parameters_, u * (options_.penalty_step / length));
+    const OtherWeights there(parameters_, parameters_.values() + u * (options_.penalty_step / length),
+                             module_.buffers());
     const torch::AutoGradMode with_gradients(true);
     moved = second_pass(signs);
   }

@@ -1,6 +1,7 @@
 #pragma once
-#include "covnoise/nn/flat_parameters.h"
+#include "covnoise/nn/internal/other_weights.h"
 
+#include <memory>
 #include <vector>
 
 namespace covnoise {
@@ -10,33 +11,19 @@ namespace covnoise {
 ///
 ///   g = mean_j grad L_j(theta + rho g_j / |g_j|),   g_j = grad L_j(theta)
 ///
-/// to first order. Buffers are made once and nothing waits for a device, so that the passes can be captured.
+/// to first order.
 class Sharpness {
  public:
   Sharpness(const torch::nn::Module& module, FlatParameters& parameters, double rho);
 
-  /// g_j times any factor, by parameter; undefined ones are 0.
-  void set_ascent(const std::vector<at::Tensor>& gradients);
-
-  /// During its lifetime the network has the weights theta + rho g_j / |g_j|; afterwards theta, bit for bit. Buffers
-  /// of the network, such as running statistics, are restored with them: those of the pass at theta remain.
-  class InNetwork {
-   public:
-    explicit InNetwork(Sharpness& sharpness);
-    ~InNetwork();
-    InNetwork(const InNetwork&) = delete;
-    InNetwork& operator=(const InNetwork&) = delete;
-
-   private:
-    Sharpness& sharpness_;
-    std::vector<at::Tensor> buffers_;  // as they were
-  };
+  /// The network with the weights theta + rho g_j / |g_j|, from g_j times any factor, by parameter; undefined ones are
+  /// 0. Its buffers will be those of the pass at theta.
+  std::unique_ptr<OtherWeights> ascend(const std::vector<at::Tensor>& gradients);
 
  private:
   FlatParameters& parameters_;
   std::vector<at::Tensor> buffers_;
   double rho_;
-  at::Tensor ascent_, weights_;  // weights_: theta while the network has others
 };
 
 }  // namespace covnoise

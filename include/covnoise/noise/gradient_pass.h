@@ -17,6 +17,7 @@
 
 namespace covnoise {
 
+class OtherWeights;
 class Sharpness;
 
 /// What the metrics need from one step. On a device the values are one tensor, so that one copy brings those of many
@@ -138,7 +139,7 @@ class GradientPass {
   void start_sums();
   Losses losses_of(const Examples& examples);
   void add_losses(const Losses& losses);
-  void ascend(const Examples& examples);
+  std::unique_ptr<OtherWeights> ascend(const Examples& examples);
   void draw_backward(const Losses& losses, bool retain_graph);
   void signed_backward(const Losses& losses);
   void add_gradients(const at::Tensor& losses, const at::Tensor& factors, bool retain_graph, const at::Tensor& buffer);

@@ -1,6 +1,7 @@
 #include "covnoise/train/noisy_gradient.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/nn/internal/other_weights.h"
 #include "train/loop/weight_noise.h"
 #include "train/ranks/differenced_noise.h"
 
@@ -105,11 +106,9 @@ at::Tensor NoisyGradient::backward(const GradientPass::Examples& examples) {
   GradientPass::Request request{injection_.needs(context), context.seed, static_cast<std::uint32_t>(step_), 0, signs};
   attach_gradients();
   {
-    std::optional<WeightNoise::InNetwork> noisy_weights;
-    if (placed_->in_weights) {
-      if (injection_.scale(context) == 0) placed_->in_weights->clear();
-      noisy_weights.emplace(*placed_->in_weights);
-    }
+    auto& noise = placed_->in_weights;
+    if (noise && injection_.scale(context) == 0) noise->clear();
+    const OtherWeights noisy_weights(parameters_, noise ? noise->weights() : at::Tensor());
     pass_over(examples, request, size);
   }
   const auto statistics = pass_.finish();

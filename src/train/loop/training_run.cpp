@@ -139,8 +139,8 @@ std::unique_ptr<RunningStatistics::Whole> TrainingRun::whole_statistics() {
   return all_reduce ? std::make_unique<RunningStatistics::Whole>(all_reduce->running()) : nullptr;
 }
 
-std::unique_ptr<WeightAverage::InNetwork> TrainingRun::averaged_weights() {
-  return average_ ? std::make_unique<WeightAverage::InNetwork>(*average_) : nullptr;
+std::unique_ptr<OtherWeights> TrainingRun::averaged_weights() {
+  return average_ ? std::make_unique<OtherWeights>(parameters_, average_->values()) : nullptr;
 }
 
 Outcome TrainingRun::run(const RunFiles& files) {
@@ -342,8 +342,7 @@ void TrainingRun::save(const RunFiles& files, bool scheduled) {
   const auto averaged = averaged_weights();
   checkpoint.model = model_tensors(*task_.module);
   for (const auto& entry : parameters_.entries()) {
-    if (averaged)
-      checkpoint.optimizer.emplace_back("weights." + entry.name, parameters_.view(averaged->trained(), entry));
+    if (averaged) checkpoint.optimizer.emplace_back("weights." + entry.name, parameters_.view(averaged->own(), entry));
   }
   for (const auto& [kind, buffer] : step_.optimizer().buffers()) {
     for (const auto& entry : parameters_.entries())

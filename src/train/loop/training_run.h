@@ -1,5 +1,6 @@
 #pragma once
 #include "covnoise/core/internal/progress.h"
+#include "covnoise/nn/internal/other_weights.h"
 #include "covnoise/ops/device.h"
 #include "covnoise/train/internal/checkpoint.h"
 #include "covnoise/train/internal/metrics.h"
@@ -59,7 +60,7 @@ class TrainingRun {
   /// For evaluation and saving: the running statistics of all ranks.
   std::unique_ptr<RunningStatistics::Whole> whole_statistics();
   /// For evaluation and saving: the averaged weights in the network; null without train.ema.
-  std::unique_ptr<WeightAverage::InNetwork> averaged_weights();
+  std::unique_ptr<OtherWeights> averaged_weights();
   double images_per_second() const;
   Evaluation evaluate_on(const ExampleSource& source);
   void add_accuracy(nlohmann::ordered_json& record, const char* key, double accuracy) const;  ///< if there is one

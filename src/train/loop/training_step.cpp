@@ -1,5 +1,6 @@
 #include "train/loop/training_step.h"
 
+#include "covnoise/nn/internal/other_weights.h"
 #include "covnoise/train/adamw.h"
 #include "covnoise/train/sgd.h"
 
@@ -141,8 +142,7 @@ const GradientPass::Result& TrainingStep::run_pass(const ExampleSource& source, 
                                                    const GradientPass::GroupSigns& signs) {
   if (weight_noise_ && injection_.scale(at) == 0) weight_noise_->clear();
   if (shard.count == 0) return all_reduce_->nothing();
-  std::optional<WeightNoise::InNetwork> noisy_weights;
-  if (weight_noise_) noisy_weights.emplace(*weight_noise_);
+  const OtherWeights noisy_weights(parameters_, weight_noise_ ? weight_noise_->weights() : at::Tensor());
   const std::int64_t epoch = schedule_.epoch_of(at.step);
   const std::int64_t micro_batch = config_.train.micro_batch > 0 ? config_.train.micro_batch : shard.count;
   GradientPass::Batch batch;

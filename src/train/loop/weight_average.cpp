@@ -21,15 +21,4 @@ void WeightAverage::restore(const at::Tensor& trained) {
   parameters_.values().copy_(trained);
 }
 
-WeightAverage::InNetwork::InNetwork(WeightAverage& average) : parameters_(average.parameters_) {
-  const at::NoGradGuard no_grad;
-  trained_ = parameters_.values().detach().clone();
-  parameters_.values().copy_(average.average_);
-}
-
-WeightAverage::InNetwork::~InNetwork() {
-  const at::NoGradGuard no_grad;
-  parameters_.values().copy_(trained_);
-}
-
 }  // namespace covnoise

@@ -18,20 +18,6 @@ class WeightAverage {
   /// From a checkpoint, whose network is the average: the parameters hold it, and `trained` are the weights themselves.
   void restore(const at::Tensor& trained);
 
-  /// During its lifetime the network has the averaged weights.
-  class InNetwork {
-   public:
-    explicit InNetwork(WeightAverage& average);
-    ~InNetwork();
-    InNetwork(const InNetwork&) = delete;
-    InNetwork& operator=(const InNetwork&) = delete;
-    const at::Tensor& trained() const { return trained_; }  ///< the weights themselves
-
-   private:
-    FlatParameters& parameters_;
-    at::Tensor trained_;
-  };
-
  private:
   FlatParameters& parameters_;
   double decay_;

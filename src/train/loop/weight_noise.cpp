@@ -14,19 +14,9 @@ void WeightNoise::set_next(const StepNoise& noise) {
   next_ = (next_ / next_.norm().clamp_min(std::numeric_limits<float>::min())).mul_(radius_);
 }
 
-WeightNoise::InNetwork::InNetwork(WeightNoise& noise) : noise_(noise), moved_(noise.next_.defined()) {
-  if (!moved_) return;
+at::Tensor WeightNoise::weights() const {
   const at::NoGradGuard no_grad;
-  auto& values = noise_.parameters_.values();
-  if (!noise_.weights_.defined()) noise_.weights_ = at::empty_like(values);
-  noise_.weights_.copy_(values);
-  values.add_(noise_.next_);
-}
-
-WeightNoise::InNetwork::~InNetwork() {
-  if (!moved_) return;
-  const at::NoGradGuard no_grad;
-  noise_.parameters_.values().copy_(noise_.weights_);
+  return next_.defined() ? parameters_.values() + next_ : at::Tensor();
 }
 
 std::vector<std::pair<std::string, at::Tensor>> WeightNoise::state() const {

@@ -26,18 +26,7 @@ class WeightNoise {
   void clear() { next_ = at::Tensor(); }
   at::Tensor norm() const { return next_.defined() ? next_.norm() : at::Tensor(); }  ///< undefined without noise
 
-  /// During its lifetime the network has the weights theta_t + n_t; afterwards theta_t, bit for bit.
-  class InNetwork {
-   public:
-    explicit InNetwork(WeightNoise& noise);
-    ~InNetwork();
-    InNetwork(const InNetwork&) = delete;
-    InNetwork& operator=(const InNetwork&) = delete;
-
-   private:
-    WeightNoise& noise_;
-    const bool moved_;
-  };
+  at::Tensor weights() const;  ///< theta_t + n_t; undefined without noise
 
   /// The noise of the next step by parameter, for a checkpoint; empty without noise.
   std::vector<std::pair<std::string, at::Tensor>> state() const;
@@ -47,7 +36,7 @@ class WeightNoise {
  private:
   FlatParameters& parameters_;
   double radius_;
-  at::Tensor next_, weights_;  // weights_: theta_t while the network has others
+  at::Tensor next_;
 };
 
 }  // namespace covnoise

@@ -1,6 +1,7 @@
 #include "train/loop/weight_average.h"
 
 #include "covnoise/core/internal/file.h"
+#include "covnoise/nn/internal/other_weights.h"
 #include "covnoise/train/internal/checkpoint.h"
 #include "covnoise/train/internal/metrics.h"
 #include "support/small_networks.h"
@@ -29,9 +30,9 @@ TEST(WeightAverage, IsItsFormula) {
   EXPECT_TRUE(average.values().allclose(expected, 1e-12, 1e-12));
   const auto trained = parameters.values().clone();
   {
-    const WeightAverage::InNetwork averaged(average);
+    const OtherWeights averaged(parameters, average.values());
     EXPECT_TRUE(parameters.values().equal(average.values()));
-    EXPECT_TRUE(averaged.trained().equal(trained));
+    EXPECT_TRUE(averaged.own().equal(trained));
   }
   EXPECT_TRUE(parameters.values().equal(trained));
 }

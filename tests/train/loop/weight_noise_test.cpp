@@ -1,4 +1,5 @@
 // noise.placement = "weights": theta_(t+1) = theta_t - a g(theta_t + n_t), n_t from the statistics of the step before.
+#include "covnoise/nn/internal/other_weights.h"
 #include "covnoise/train/adamw.h"
 #include "train/stepped.h"
 
@@ -178,13 +179,13 @@ TEST(WeightNoise, LeavesTheWeightsBitForBit) {
   parameters.clear_gaps(added);
   noise.set_next({added, {}, 1, {}});
   {
-    const WeightNoise::InNetwork in_network(noise);
+    const OtherWeights in_network(parameters, noise.weights());
     EXPECT_TRUE(at::equal(parameters.values(), before + added));
   }
   EXPECT_TRUE(at::equal(parameters.values(), before));
   EXPECT_FALSE(at::equal((before + added) - added, before));
   noise.clear();
-  const WeightNoise::InNetwork nothing(noise);
+  const OtherWeights nothing(parameters, noise.weights());
   EXPECT_TRUE(at::equal(parameters.values(), before));
 }
 

@@ -1,0 +1,24 @@
+#include "covnoise/nn/internal/other_weights.h"
+
+#include <ATen/ATen.h>
+
+namespace covnoise {
+
+OtherWeights::OtherWeights(FlatParameters& parameters, const at::Tensor& weights, std::vector<at::Tensor> buffers)
+    : values_(parameters.values()), buffers_(std::move(buffers)) {
+  const at::NoGradGuard no_grad;
+  if (!buffers_.empty()) before_ = at::_foreach_add(buffers_, at::Scalar(0));
+  if (!weights.defined()) return;
+  own_ = values_.detach().clone();
+  values_.copy_(weights);
+}
+
+OtherWeights::~OtherWeights() {
+  const at::NoGradGuard no_grad;
+  if (own_.defined()) values_.copy_(own_);
+  if (buffers_.empty()) return;
+  at::_foreach_zero_(buffers_);
+  at::_foreach_add_(buffers_, before_);
+}
+
+}  // namespace covnoise
