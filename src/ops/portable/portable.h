@@ -7,7 +7,8 @@
 
 /// The operators in terms of PyTorch's own, on any device: what a GPU does where our kernels do not fit (another
 /// architecture, double precision), or if COVNOISE_KERNELS=portable asks for it. Sums are in the type of `squares`, of
-/// the parameters or of the statistics, whatever that of the activations is.
+/// the parameters or of the statistics, whatever that of the activations is; only the library's weight gradients of
+/// large groups are rounded to the latter.
 namespace covnoise::portable {
 
 struct Geometry {
