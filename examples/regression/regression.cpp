@@ -1,6 +1,6 @@
 // A network, data and a loss of your own in covnoise::Trainer: run folder, checkpoints, resuming, ranks. A regression
 // on Friedman's function (1991), whose noise has variance 1: no test error can be below it. Prints:
-//   squares by exact, test error 1.425 against 25.8 for the mean
+//   squares by exact, test error 1.040 against 25.8 for the mean
 #include <covnoise/covnoise.h>
 #include <torch/torch.h>
 #include <cstdio>
@@ -27,8 +27,8 @@ int main() {
   const auto loss = [](Network& n, const Batch& b) { return covnoise::mean_squared_error(n.forward(b.x), b.y); };
   covnoise::TrainOptions options;
   options.config = covnoise::load_config(
-      {}, {"model=two-layers", "data=friedman", "regime=lb-diag", "train.batch=1024", "train.epochs=100",
-           "train.lr=0.05", "train.clip_norm=1", "train.checkpoint_every=50"});
+      {}, {"model=two-layers", "data=friedman", "regime=lb-diag", "train.batch=1024", "train.epochs=200",
+           "train.lr=0.03", "train.clip_norm=10", "train.checkpoint_every=100"});
   options.out = "runs/regression";
   covnoise::Trainer trainer(options, covnoise::make_task<Batch>([] { return std::make_shared<Network>(); }, loss,
                                                                 friedman(8192, 0), friedman(2048, 1)));

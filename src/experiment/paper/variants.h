@@ -12,5 +12,6 @@ namespace covnoise::paper {
 ///     regime = "lb-diag"
 ///     noise.scale = 2.0
 std::vector<Variant> read_variants(const std::string& row, const std::filesystem::path& folder);
+std::vector<Variant> read_variant_file(const std::filesystem::path& path);
 
 }  // namespace covnoise::paper
