@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace covnoise {
 namespace {
@@ -40,19 +41,34 @@ class TomlScan {
     const char c = text_[at_];
     if (c == '#') return skip([](char next) { return next == '\n'; }, false, "");
     for (const std::string_view quotes : {"\"\"\"", "'''", "\"", "'"}) {
-      if (starts(quotes)) return starts_a_word() ? text_in(quotes) : "a quote inside a word";
+      if (starts(quotes)) return in_word_ && before() != '.' ? "a quote inside a word" : text_in(quotes);
     }
     if (is_control(c)) return "a control character";
     if (!is_ascii(c)) return "a character that must be in quotes";
     if (c == '.' && ++dots_ > kMostParts) return "a key of too many parts";
-    if (std::string_view(",=[]{}\n").find(c) != std::string_view::npos) dots_ = 0;
+    if (const char* what = structure(c)) return what;
     ++at_;
     return nullptr;
   }
 
+  /// Follows words, brackets and equals signs: toml++ reads a bare value up to a space, a comma or a closing bracket,
+  /// whatever else is in it.
+  const char* structure(char c) {
+    const bool opens = c == '[' || c == '{';
+    if (in_word_ && opens) return "a bracket inside a word";
+    if (opens) open_.push_back({c, false});
+    if ((c == ']' || c == '}') && open_.size() > 1) open_.pop_back();
+    if (c == '=') {
+      if (open_.back().bracket == '[' || open_.back().equals) return "an equals sign in a value";
+      open_.back().equals = true;
+    }
+    if ((c == ',' && open_.back().bracket == '{') || (c == '\n' && open_.size() == 1)) open_.back().equals = false;
+    in_word_ = std::string_view(",=[]{} \t\r\n").find(c) == std::string_view::npos;
+    if (std::string_view(",=[]{}\n").find(c) != std::string_view::npos) dots_ = 0;
+    return nullptr;
+  }
+
   char before() const { return at_ == 0 ? '\n' : text_[at_ - 1]; }
-  /// toml++ takes a quote after a digit or a letter for a part of the word.
-  bool starts_a_word() const { return std::string_view(" \t\r\n=,[]{}.\xBF").find(before()) != std::string_view::npos; }
 
   const char* text_in(std::string_view quotes) {
     const bool dotted = before() == '.';
@@ -66,6 +82,7 @@ class TomlScan {
     if (what || !starts(quotes)) return what;
     at_ += quotes.size();
     for (int more = 0; !one_line && more < 2 && starts(quotes.substr(0, 1)); ++more) ++at_;  // """" ends with a quote
+    in_word_ = true;
     return nullptr;
   }
 
@@ -83,8 +100,15 @@ class TomlScan {
     return nullptr;
   }
 
+  struct Open {
+    char bracket;  // [ or {; = for the lines of the file
+    bool equals;   // the key of this place has had its equals sign
+  };
+
   std::string_view text_;
   std::size_t at_ = 0;
+  std::vector<Open> open_ = {{'=', false}};
+  bool in_word_ = false;
   int dots_ = 0;  // since the last character that ends a key
 };
 

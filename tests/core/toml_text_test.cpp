@@ -34,7 +34,13 @@ TEST(TomlText, RefusesQuotesInsideOfWords) {
   EXPECT_EQ(toml_problem("seed = 293'237\"036854$\xef\xbb\xa9 07\n"), "1:11: a quote inside a word");
   EXPECT_EQ(toml_problem("a = 'b''c'"), "1:8: a quote inside a word");
   EXPECT_EQ(toml_problem("a = 1.'\xef\xbb\xa9'"), "1:9: a character other than ASCII after a dot");
-  EXPECT_EQ(toml_problem("\xEF\xBB\xBF'a' = {'b' = ['c','d']}"), "");
+  EXPECT_EQ(toml_problem("a = +b{{{\"\xef\xbb\xbe"), "1:7: a bracket inside a word");
+  EXPECT_EQ(toml_problem("a = 1='\xef\xbb\xbe'"), "1:6: an equals sign in a value");
+  EXPECT_EQ(toml_problem("a = [1, 2='\xef\xbb\xbe']"), "1:10: an equals sign in a value");
+  for (const char* good : {"\xEF\xBB\xBF'a' = {'b' = ['c','d'], e={f=1}}\ng=2",
+                           "[a.\"b\"]\n[[c]]\nd = [[1, 2],\n {e = 'f', g = 1}]\nh=1"}) {
+    EXPECT_EQ(toml_problem(good), "") << good;
+  }
 }
 
 TEST(TomlText, RefusesWhatIsTooDeepOrTooLong) {
