@@ -1,12 +1,11 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/did_you_mean.h"
 #include "covnoise/core/internal/file.h"
-#include "covnoise/core/internal/toml_text.h"
+#include "covnoise/core/internal/parse_toml.h"
 #include "covnoise/experiment/sweep.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <sstream>
@@ -22,14 +21,9 @@ class SweepDocument {
  public:
   explicit SweepDocument(const std::filesystem::path& path) : name_(path.string()) {
     const std::string text = read_file(path, kLargestToml);
-    if (const auto problem = toml_problem(text); !problem.empty()) throw Error(name_ + ":" + problem);
     std::istringstream stream(text);
     for (std::string line; std::getline(stream, line);) lines_.push_back(line);
-    try {
-      table_ = toml::parse(text, name_);
-    } catch (const toml::parse_error& error) {
-      throw Error(fmt::format("{}: {}", where(error.source()), error.description()));
-    }
+    table_ = parse_toml(text, name_);
   }
 
   bool is_sweep() const {
@@ -54,9 +48,7 @@ class SweepDocument {
  private:
   using Entry = std::pair<std::string, const toml::node*>;
 
-  std::string where(const toml::source_region& source) const {
-    return fmt::format("{}:{}:{}", name_, source.begin.line, source.begin.column);
-  }
+  std::string where(const toml::source_region& source) const { return toml_place(name_, source); }
 
   std::string text_at(const char* key) const {
     const auto* node = table_.get(key);

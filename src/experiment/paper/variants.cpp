@@ -3,28 +3,16 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/did_you_mean.h"
 #include "covnoise/core/internal/file.h"
-#include "covnoise/core/internal/toml_text.h"
+#include "covnoise/core/internal/parse_toml.h"
 #include "covnoise/train/regimes.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <sstream>
 
 namespace covnoise::paper {
 namespace {
-
-toml::table parse_variants(const std::filesystem::path& path) {
-  const std::string text = read_file(path, kLargestToml);
-  if (const auto problem = toml_problem(text); !problem.empty()) throw Error(path.string() + ":" + problem);
-  try {
-    return toml::parse(text, path.string());
-  } catch (const toml::parse_error& error) {
-    throw Error(fmt::format("{}:{}:{}: {}", path.string(), error.source().begin.line, error.source().begin.column,
-                            error.description()));
-  }
-}
 
 /// As it would be written after "key=" on the command line.
 std::string text_of(const toml::node& node) {
@@ -80,7 +68,7 @@ Variant read_variant(const std::string& name, const toml::node& node, const std:
 }  // namespace
 
 std::vector<Variant> read_variant_file(const std::filesystem::path& path) {
-  const auto document = parse_variants(path);
+  const auto document = parse_toml(read_file(path, kLargestToml), path.string());
   std::vector<std::pair<toml::source_position, Variant>> found;  // toml++ sorts keys by their names
   for (const auto& [name, node] : document) {
     found.emplace_back(name.source().begin, read_variant(std::string(name.str()), node, path.string()));

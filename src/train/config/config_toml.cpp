@@ -1,7 +1,6 @@
 #include "train/config/config_toml.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <regex>
@@ -9,7 +8,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/did_you_mean.h"
-#include "covnoise/core/internal/toml_text.h"
+#include "covnoise/core/internal/parse_toml.h"
 #include "covnoise/train/regimes.h"
 #include "train/config/config_fields.h"
 
@@ -171,9 +170,7 @@ struct Recipe::Document {
   std::string name;
   toml::table table;
 
-  std::string where(const toml::source_region& source) const {
-    return fmt::format("{}:{}:{}", name, source.begin.line, source.begin.column);
-  }
+  std::string where(const toml::source_region& source) const { return toml_place(name, source); }
 
   /// All keys of `part`, whose own key is `prefix`, except the table of regimes.
   void apply(Config& config, const toml::table& part, const std::string& prefix) const {
@@ -224,13 +221,8 @@ struct Recipe::Document {
 
 Recipe::Recipe(std::string_view text, std::string name) : document_(std::make_unique<Document>()) {
   document_->name = std::move(name);
-  if (const auto problem = toml_problem(text); !problem.empty()) throw Error(document_->name + ":" + problem);
-  try {
-    document_->table = toml::parse(text, document_->name);
-  } catch (const toml::parse_error& error) {
-    throw Error(fmt::format("{}: {}", document_->where(error.source()), error.description()) +
-                advice(std::string(text), error.description()));
-  }
+  document_->table =
+      parse_toml(text, document_->name, [&](std::string_view problem) { return advice(std::string(text), problem); });
   document_->check_regimes();
 }
 
