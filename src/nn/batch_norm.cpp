@@ -79,9 +79,10 @@ struct TrainingBatchNorm : torch::autograd::Function<TrainingBatchNorm> {
   }
 
   static GhostNormSquares squares_of(LayerRecord& record, const at::Tensor& weight, std::int64_t rows) {
+    const std::int64_t rows_per_group = recording::rows_per_group(record, rows);
     if (!record.weight_squares.defined()) record.weight_squares = at::zeros_like(weight);
     if (!record.bias_squares.defined()) record.bias_squares = at::zeros_like(weight);
-    return {record.weight_squares, record.bias_squares, recording::rows_per_group(record, rows)};
+    return {record.weight_squares, record.bias_squares, rows_per_group};
   }
 };
 
