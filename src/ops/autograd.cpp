@@ -62,7 +62,7 @@ TORCH_LIBRARY_IMPL(covnoise, Autograd, m) {
   for (const char* name :
        {"ghost_batch_norm_backward", "convolution", "convolution_gradients", "conv2d_weight_gradient_squares",
         "linear_weight_gradient_squares", "linear_weight_gradient", "bias_gradient_squares", "group_variance",
-        "sgd_update", "adamw_update", "fill_random", "fill_normal_of_variance", "load_images"})
+        "sgd_update", "adamw_update", "fill_random", "fill_normal_of_variance", "sample_diagonal", "load_images"})
     m.impl(name, torch::autograd::autogradNotImplementedFallback());
 }
 
