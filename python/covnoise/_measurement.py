@@ -1,7 +1,7 @@
 """From the sums of some backward passes to the diagonal."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional, Sequence
+from typing import TYPE_CHECKING, Iterable, Optional
 
 import torch
 from torch import Tensor
@@ -76,32 +76,39 @@ class Measurement:
 
     def trace(self) -> Tensor:
         """The sum of the diagonal, from sums of the moments: elements that rounding made negative count as such."""
-        return self._trace_and_square()[0]
+        return self._combined((1.0, 0.0))[0]
 
     def trace_and_square(self) -> Tensor:
         """Tr S of the covariance, and |G|^2 = |g|^2 - Tr S / M."""
-        trace, square = self._trace_and_square()
-        if self.estimator == "exact":  # F is not centred
-            trace = (trace - square) * (self.examples / max(self.examples - 1, 1))
-        return torch.stack((trace, square - trace / self.examples))
+        m = self.examples
+        centred = m / max(m - 1, 1)
+        trace = (centred, -centred) if self.estimator == "exact" else (1.0, 0.0)  # F is not centred
+        return self._combined(trace, (-trace[0] / m, 1.0 - trace[1] / m))
 
-    def _trace_and_square(self) -> tuple[Tensor, Tensor]:
-        """The sum of the diagonal, and |g|^2."""
+    def _combined(self, *factors: tuple[float, float]) -> Tensor:
+        """x Tr + y |g|^2 for each (x, y), Tr the sum of the diagonal."""
         of_mean = 1.0 / (self.scale * self.examples)**2
         terms = []
         if self.moments:
-            sums, squares = zip(*[moments.unbind() for moments in self.moments.values()])
             a, b = self.weights()
-            square = _norms(sums, 2).square().sum()
-            trace = _norms(squares, 1).sum().mul_(b)
-            terms.append((trace.sub_(square, alpha=a * b) if a else trace, square.mul(of_mean)))
+            weights = [weight for x, y in factors for weight in (x * b, y * of_mean - x * a * b)]
+            terms += [torch.ops.covnoise.moment_totals(each, weights) for each in by_kind(self.moments.values())]
         if self.between:
-            square = _norms([each.total for each in self.between.values()], 2).square().sum()
-            terms.append((_norms(list(self.diagonal_between().values()), 1).sum(), square.mul(of_mean)))
-        trace, square = terms[0]
+            trace = _norms(list(self.diagonal_between().values()), 1).sum()
+            square = _norms([each.total for each in self.between.values()], 2).square().sum() * of_mean
+            terms.append(torch.stack([x * trace + y * square for x, y in factors]))
+        total = terms[0]
         for other in terms[1:]:
-            trace, square = trace + other[0].to(trace.device), square + other[1].to(square.device)
-        return trace, square
+            total = total + other.to(total.device)
+        return total
+
+
+def by_kind(values: Iterable[Tensor]) -> list[list[Tensor]]:
+    """Tensors of one device and type together."""
+    kinds: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
+    for value in values:
+        kinds.setdefault((value.device, value.dtype), []).append(value)
+    return list(kinds.values())
 
 
 def _variance(moments: Tensor, a: float, b: float) -> Tensor:
@@ -111,13 +118,9 @@ def _variance(moments: Tensor, a: float, b: float) -> Tensor:
     return result
 
 
-def _norms(values: Sequence[Tensor], order: int) -> Tensor:
+def _norms(values: list[Tensor], order: int) -> Tensor:
     """Of all tensors, in float64 on the first one's device."""
-    norms = torch._foreach_norm(list(values), order)
-    first = norms[0]
-    if all(norm.device == first.device and norm.dtype == first.dtype for norm in norms):
-        return torch.stack(norms).double()
-    return torch.stack([norm.double().to(first.device) for norm in norms])
+    return torch.stack([norm.double().to(values[0].device) for norm in torch._foreach_norm(values, order)])
 
 
 def _counted(layers: list[Recorded]) -> tuple[int, int]:

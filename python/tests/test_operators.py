@@ -42,10 +42,11 @@ def calls():
     yield "sample_diagonal", ([torch.rand(2, 3, 2, 2, 2), torch.rand(2, 5)],
                               [normal(3, 2, 2, 2).contiguous(memory_format=torch.channels_last), normal(5)], 0.1, 2.0,
                               [0.5, 2.0], 1, 4, 2, [0, 8])
+    yield "moment_totals", ([torch.rand(2, 3, 2), torch.rand(2, 5)], [1.0, -0.5, 0.0, 2.0])
     yield "load_images", (pixels, torch.arange(3), [0.5] * 3, [0.5] * 3, True, 1, 2, torch.float32)
 
 
-CALLS = pytest.mark.parametrize("call", range(18))
+CALLS = pytest.mark.parametrize("call", range(19))
 
 
 def call_number(i):
@@ -56,7 +57,7 @@ def call_number(i):
 
 def test_every_operator_is_checked():
     names = {name for name, _ in calls()}
-    assert names == set(_shapes.SHAPES) and len(list(calls())) == 18
+    assert names == set(_shapes.SHAPES) and len(list(calls())) == 19
     registered = {schema.name for schema in torch._C._jit_get_all_schemas()}
     assert names == {name.split("::")[1] for name in registered if name.startswith("covnoise::")}
 
@@ -103,6 +104,18 @@ def test_noise_of_many_parameters_is_that_of_each(dtype):
         OPS.fill_normal_of_variance(expected, variance, 3, 4, 9, first)
         assert sample.stride() == other.stride() and sample.dtype == dtype
         torch.testing.assert_close(sample, expected * scale, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_totals_of_moments(dtype):
+    """Of more parameters than one launch takes."""
+    torch.manual_seed(0)
+    moments = [torch.rand(2, *each, dtype=dtype) for each in [(130, 70), (7,), (), (2, 0)] + [(5,)] * 150]
+    squares = sum(float(each[1].double().sum()) for each in moments)
+    sums = sum(float(each[0].double().square().sum()) for each in moments)
+    found = OPS.moment_totals(moments, [1.0, -0.5, 0.0, 2.0])
+    expected = torch.tensor([squares - 0.5 * sums, 2 * sums], dtype=torch.float64)
+    torch.testing.assert_close(found, expected, rtol=1e-12 if dtype == torch.float64 else 1e-6, atol=0)
 
 
 def test_noise_of_other_sizes_is_refused():

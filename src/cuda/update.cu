@@ -1,5 +1,7 @@
 #include "cuda/update.h"
 
+#include "cuda/table.cuh"
+
 #include <cuda_bf16.h>
 
 #include <algorithm>
@@ -147,15 +149,7 @@ static_assert(sizeof(SampleBlocks) <= 4096, "kernel arguments");
 /// Four elements from one block of the stream.
 template <class T>
 __global__ void __launch_bounds__(kThreads) sample_kernel(const __grid_constant__ SampleBlocks blocks) {
-  int k = 0;
-  for (int above = blocks.table.count - 1; k < above;) {  // the first whose end is behind this thread block
-    const int middle = (k + above) / 2;
-    if (blockIdx.x < blocks.end[middle]) {
-      above = middle;
-    } else {
-      k = middle + 1;
-    }
-  }
+  const int k = entry_of_block(blocks.end, blocks.table.count);
   const DiagonalSampleTable::Sample& s = blocks.table.samples[k];
   const unsigned begin = k == 0 ? 0 : blocks.end[k - 1];
   const long long block = static_cast<long long>(blockIdx.x - begin) * kThreads + threadIdx.x;

@@ -37,10 +37,11 @@ class LinearFunction(torch.autograd.Function):
         delivery = Delivery(ctx.plan)
         groups = delivery.groups
         positions = x.numel() // (x.shape[0] * x.shape[-1])
-        dx = dz.matmul(matrix) if ctx.needs_input_grad[0] else None
+        rows_of_dz = rows_of(dz)
+        dx = rows_of_dz.mm(matrix).reshape(x.shape) if ctx.needs_input_grad[0] else None
         dweight = weight_statistics = dbias = bias_statistics = None
         if ctx.needs_input_grad[1]:
-            a, d = rows_of(operand(x)), rows_of(operand(dz))
+            a, d = rows_of(operand(x)), operand(rows_of_dz)
 
             def gradient(examples: slice, squares: Tensor, size: int) -> Tensor:
                 rows = slice(examples.start * positions, examples.stop * positions)
@@ -65,9 +66,8 @@ class LinearFunction(torch.autograd.Function):
             dweight, weight_statistics = delivery.weight(weight, lambda: moments_by_operator(groups, weight, gradient),
                                                          sums)
         if bias is not None and ctx.needs_input_grad[2]:
-            rows = rows_of(dz)
-            dbias, bias_statistics = bias_by_operator(delivery, bias,
-                                                      rows if positions == 1 else as_pixels(rows, positions))
+            pixels = rows_of_dz if positions == 1 else as_pixels(rows_of_dz, positions)
+            dbias, bias_statistics = bias_by_operator(delivery, bias, pixels)
         return (dx, dweight, dbias, weight_statistics, bias_statistics, delivery.counts(dz), *[None] * len(ctx.plan))
 
 
