@@ -42,7 +42,7 @@ std::tuple<at::Tensor, at::Tensor> ghost_norm(const NormForward& call);
 
 /// What ghost_batch_norm_backward takes.
 struct NormBackward {
-  at::Tensor dy, x, y;  ///< y is needed with a ReLU and a residual
+  at::Tensor dy, x, y;  ///< y is needed with a ReLU
   at::Tensor weight, statistics;
   std::int64_t ghost_batch = 0;
   bool relu = false, residual = false;
