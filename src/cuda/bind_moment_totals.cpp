@@ -2,6 +2,7 @@
 #include "cuda/kernel_choice.h"
 #include "cuda/moment_totals.h"
 #include "ops/moment_totals.h"
+#include "ops/portable/portable.h"
 
 #include <torch/library.h>
 
@@ -17,7 +18,7 @@ at::Tensor moment_totals(at::TensorList moments, at::ArrayRef<double> weights) {
   each.count = static_cast<int>(weights.size() / 2);
   TORCH_CHECK(each.count <= kMostTotals, "moment_totals: at most ", 2 * kMostTotals, " weights");
   for (int i = 0; i < each.count; ++i) each.of_squares[i] = weights[2 * i], each.of_sums[i] = weights[2 * i + 1];
-  if (kernels_of(moments[0].device()) == GpuKernels::kNone) return moment_totals_by_library(moments, weights);
+  if (kernels_of(moments[0].device()) == GpuKernels::kNone) return portable::moment_totals(moments, weights);
   unsigned blocks = 0;
   for (const auto& m : moments) blocks += partial_totals(m.numel() / 2);
   const auto options = moments[0].options().dtype(at::kDouble);

@@ -60,20 +60,6 @@ at::Tensor moment_totals_cpu(at::TensorList moments, at::ArrayRef<double> weight
 
 }  // namespace
 
-at::Tensor moment_totals_by_library(at::TensorList moments, at::ArrayRef<double> weights) {
-  check_moment_totals(moments, weights);
-  std::vector<at::Tensor> squares, norms;
-  for (const auto& m : moments) {
-    squares.push_back(m.select(0, 1).sum(at::kDouble));
-    norms.push_back(at::linalg_vector_norm(m.select(0, 0), 2, c10::nullopt, false, at::kDouble));
-  }
-  const auto of_squares = at::stack(squares).sum(), of_sums = at::stack(norms).square().sum();
-  std::vector<at::Tensor> result;
-  for (std::size_t i = 0; i < weights.size(); i += 2)
-    result.push_back(of_squares * weights[i] + of_sums * weights[i + 1]);
-  return at::stack(result);
-}
-
 TORCH_LIBRARY_FRAGMENT(covnoise, m) { m.def("moment_totals(Tensor[] moments, float[] weights) -> Tensor"); }
 
 TORCH_LIBRARY_IMPL(covnoise, CPU, m) { m.impl("moment_totals", moment_totals_cpu); }
