@@ -52,13 +52,15 @@ def moments_by_operator(groups: Groups, parameter: Tensor,
     total: Optional[Tensor] = None
     for examples, size in groups.parts():
         own = squares if total is None else torch.zeros_like(squares)
-        part = gradient(examples, own, size).reshape(parameter.shape)
+        part = gradient(examples, own, size)
         if size > 1:
             own.div_(size)
         if total is not None:
             squares.add_(own)
         total = part if total is None else total + part
     assert total is not None
+    if total.dim() != parameter.dim():  # of a Conv1d, or of a linear layer as a 1x1 convolution
+        total = total.reshape(parameter.shape)
     sums.copy_(total)
     return total, moments
 
@@ -72,6 +74,6 @@ def bias_by_operator(delivery: Delivery, bias: Tensor, dz: Tensor) -> tuple[Tens
 
     def sums() -> Tensor:
         rows = dz if dz.dim() == 2 else dz.sum((2, 3), dtype=statistics_dtype(dz))
-        return groups.sums(rows.to(statistics_dtype(bias)))
+        return groups.sums(rows.to(statistics_dtype(bias))).clone()  # never dz itself, which others may have
 
     return delivery.bias(bias, lambda: moments_by_operator(groups, bias, gradient), sums)

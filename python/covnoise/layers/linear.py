@@ -14,7 +14,7 @@ from ._operands import bias_by_operator, lowered, moments_by_operator, operand, 
 
 def rows_of(x: Tensor) -> Tensor:
     """[M, ..., K] -> [M T, K]."""
-    return x.reshape(-1, x.shape[-1]).contiguous()
+    return (x if x.dim() == 2 else x.reshape(-1, x.shape[-1])).contiguous()
 
 
 def as_pixels(rows: Tensor, positions: int) -> Tensor:
