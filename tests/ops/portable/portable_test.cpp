@@ -8,6 +8,7 @@
 #include "support/device.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
 
 // The operators in terms of PyTorch's own against the kernels of the CPU, which have tests of their own.
@@ -32,6 +33,20 @@ const std::vector<Layer> kLayers = {{3, 4, 6, 5, 3, {1, 1}, {1, 1}, {1, 1}, 1},
                                     {4, 6, 7, 7, 3, {2, 1}, {1, 0}, {1, 2}, 2},
                                     {5, 2, 4, 4, 1, {1, 1}, {0, 0}, {1, 1}, 1},
                                     {8, 16, 5, 6, 3, {2, 2}, {1, 1}, {1, 1}, 1}};
+
+TEST(PortableMomentTotals, AreThoseOfTheKernel) {
+  at::manual_seed(3);
+  const std::vector<at::Tensor> moments = {normals({2, 300, 70}).square(), normals({2}).square(),
+                                           normals({2, 3, 0}).square()};
+  const auto op = c10::Dispatcher::singleton()
+                      .findSchemaOrThrow("covnoise::moment_totals", "")
+                      .typed<at::Tensor(at::TensorList, at::ArrayRef<double>)>();
+  const std::vector<double> weights = {1.0, -0.5, 0.0, 2.0};
+  const auto expected = op.call(moments, weights);
+  expect_equal(portable::moment_totals(moments, weights), expected);
+  EXPECT_NEAR(expected[1].item<double>(), 2 * (moments[0][0].square().sum() + moments[1][0].square()).item<double>(),
+              1e-8);
+}
 
 class PortableWeightGradient : public ::testing::TestWithParam<std::tuple<std::size_t, std::int64_t, bool>> {};
 
