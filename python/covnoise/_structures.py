@@ -60,9 +60,10 @@ class Draw:
         result: dict[int, Tensor] = {}
         for of_kind in kinds.values():
             parameters, scales = zip(*[wanted[i] for i in of_kind])
-            samples = torch.ops.covnoise.sample_diagonal(
-                [moments[i] for i in of_kind], parameters, *self.measurement.weights(), scales, *self._stream(),
-                [self.offsets[id(parameter)] // _philox.BLOCK for parameter in parameters])
+            firsts = [self.offsets[id(parameter)] // _philox.BLOCK for parameter in parameters]
+            samples = torch.ops.covnoise.sample_diagonal([moments[i] for i in of_kind], list(parameters),
+                                                         *self.measurement.weights(), list(scales), *self._stream(),
+                                                         firsts)
             result.update(zip(map(id, parameters), samples))
         return result
 

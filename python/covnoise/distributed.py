@@ -6,7 +6,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ._structures import Draw
-from .optim import Noisy
+from .optim import Noisy, add
 
 
 def add_noise_to(ddp: Any, optimizer: Noisy) -> None:
@@ -82,6 +82,4 @@ def add_noise(optimizer: Noisy, bucket: Any, rank: int, ranks: int) -> None:
     local = measurement.examples if measurement is not None else optimizer.structure.local_examples()
     draw = Draw(optimizer, measurement, share=float(ranks), shard=rank, examples=local * ranks)
     noise = optimizer.structure.sample(draw, chosen)
-    for parameter, gradient in zip(parameters, bucket.gradients()):
-        if id(parameter) in noise:
-            gradient.add_(noise[id(parameter)].to(gradient.dtype))
+    add(parameters, bucket.gradients(), noise, 1.0)

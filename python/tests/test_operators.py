@@ -77,7 +77,7 @@ def test_shapes(call):
     real, fake = ((value,) if isinstance(value, torch.Tensor) else value or () for value in (real, fake))
     assert len(real) == len(fake)
     for a, b in zip(real, fake):
-        assert a is not None and a.shape == b.shape and a.dtype == b.dtype and a.stride() == b.stride()
+        assert a is not None and a.shape == b.shape and a.dtype == b.dtype
 
 
 @pytest.mark.skipif(not hasattr(torch.library, "opcheck"), reason="this PyTorch has no torch.library.opcheck")

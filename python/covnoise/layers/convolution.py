@@ -44,8 +44,8 @@ class ConvolutionFunction(torch.autograd.Function):
 
             def gradient(examples: slice, squares: Tensor, size: int) -> Tensor:
                 return torch.ops.covnoise.conv2d_weight_gradient_squares(
-                    part_of(a, examples), part_of(d, examples), squares, kernel.shape, stride, padding, dilation, channel_groups, size,
-                    False)
+                    part_of(a, examples), part_of(d, examples), squares, kernel.shape, stride, padding, dilation,
+                    channel_groups, size, False)
 
             def sums() -> Tensor:
                 starts = range(0, groups.examples, groups.size)
