@@ -73,3 +73,13 @@ class Delivery:
 
         deliver = self.bias if of_bias else self.weight
         return deliver(parameter, moments, lambda: self.groups.sums(rows).clone())
+
+    def group_sums(self, parameter: Tensor, sums: Tensor, moments: Tensor, gradient: Tensor,
+                   of_bias: bool = False) -> tuple[Tensor, Optional[Tensor]]:
+        """Of the groups' sums S [G, n], their moments [2, n] and their sum, a tensor of its own, as an operator gives
+        them."""
+        def by_operator() -> tuple[Tensor, Tensor]:
+            return gradient.reshape(parameter.shape), moments.reshape(2, *parameter.shape).to(statistics_dtype(parameter))
+
+        deliver = self.bias if of_bias else self.weight
+        return deliver(parameter, by_operator, lambda: sums.reshape(-1, *parameter.shape))
