@@ -79,7 +79,8 @@ class Delivery:
         """Of the groups' sums S [G, n], their moments [2, n] and their sum, a tensor of its own, as an operator gives
         them."""
         def by_operator() -> tuple[Tensor, Tensor]:
-            return gradient.reshape(parameter.shape), moments.reshape(2, *parameter.shape).to(statistics_dtype(parameter))
+            both = moments.reshape(2, *parameter.shape).to(statistics_dtype(parameter))
+            return gradient.reshape(parameter.shape), both
 
         deliver = self.bias if of_bias else self.weight
         return deliver(parameter, by_operator, lambda: sums.reshape(-1, *parameter.shape))

@@ -71,8 +71,8 @@ def total(values: list[Tensor]) -> Tensor:
 
 
 class GhostNormFunction(torch.autograd.Function):
-    """Returns y and, for torch.compile, which follows no change in place here, the new running statistics. Records where
-    it has leaves."""
+    """Returns y. Changes the running statistics in place; torch.compile, which cannot follow that here, gets the new ones.
+    Records where it has leaves."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, weight_leaf: Optional[Tensor],

@@ -3,7 +3,7 @@ import copy
 
 import pytest
 import torch
-from support import assert_same, diagonal_of
+from support import assert_same, batch, check, diagonal_of
 from torch import nn
 
 import covnoise
@@ -115,23 +115,44 @@ def test_fused_batch_norm_can_be_changed_in_place(sizes, monkeypatch):
     y.sum().backward()
 
 
-@pytest.mark.parametrize("sizes", [(64, 8), (64, 8, 5, 5), (64, 5, 3, 3)])
-@pytest.mark.parametrize("group", [1, 24])
-def test_single_precision_channels_last(sizes, group):
+@pytest.mark.parametrize("estimator, group", [("exact", 1), ("ghost", 2)])
+def test_a_layer_norm_that_is_called_twice(estimator, group):
+    """Its groups' sums are added up over the calls before they are squared."""
+    torch.manual_seed(0)
+
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm, self.second = nn.Linear(5, 4), nn.LayerNorm(4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.norm(self.second(self.norm(self.first(x)).tanh()))
+
+    check(Twice(), *batch(7, 3, 5), estimator, group)
+
+
+@pytest.mark.parametrize("sizes", [(64, 8), (64, 8, 5, 5), (64, 5, 3, 3), (64, 16, 4, 4)])
+@pytest.mark.parametrize("estimator, group", [("exact", 1), ("ghost", 24)])
+@pytest.mark.parametrize("layout", [channels_last, torch.clone])
+def test_single_precision(sizes, estimator, group, layout):
     """What a GPU does with its own kernels."""
     torch.manual_seed(0)
     module = (nn.BatchNorm1d if len(sizes) == 2 else nn.BatchNorm2d)(sizes[1])
-    plain = copy.deepcopy(module)
-    x, dy = (channels_last(torch.randn(sizes)) for _ in range(2))
-    stats = covnoise.attach(nn.Sequential(module), "exact" if group == 1 else "ghost", group, loss="sum")
-    inputs = [x.clone().requires_grad_() for _ in range(2)]
-    outputs = [each(value) for each, value in zip((plain, module), inputs)]
+    plain = copy.deepcopy(module).double()
+    x, dy = (layout(torch.randn(sizes)) for _ in range(2))
+    model = nn.Sequential(module)
+    stats = covnoise.attach(model, estimator, group, loss="sum")
+    inputs = [x.clone().requires_grad_(), x.double().requires_grad_()]
+    outputs = [each(value) for each, value in zip((model, plain), inputs)]
     for y in outputs:
         (y * dy).sum().backward()
-    torch.testing.assert_close(outputs[1], outputs[0], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(inputs[1].grad, inputs[0].grad, rtol=1e-4, atol=1e-5)
+    close = lambda a, b: torch.testing.assert_close(a.double(), b.double(), rtol=1e-4, atol=1e-4)  # noqa: E731
+    close(outputs[0], outputs[1])
+    close(inputs[0].grad, inputs[1].grad)
     for p, q in zip(module.parameters(), plain.parameters()):
-        torch.testing.assert_close(p.grad, q.grad, rtol=1e-4, atol=1e-4)
+        close(p.grad, q.grad)
     for name, value in plain.state_dict().items():
-        torch.testing.assert_close(module.state_dict()[name], value, rtol=1e-5, atol=1e-6)
-    assert all(torch.isfinite(value).all() for value in stats.diagonal().values())
+        close(module.state_dict()[name], value)
+    by_example = lambda values: values.reshape(*sizes[:2], -1).sum(2)  # noqa: E731
+    rows = {"0.weight": by_example(dy * outputs[1].detach()), "0.bias": by_example(dy.double())}  # weight 1, bias 0
+    assert_same(stats.diagonal(), diagonal_of(rows, estimator, group), 1e-4, rows)

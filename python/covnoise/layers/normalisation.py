@@ -129,10 +129,11 @@ class RecordedBatchNorm(Recorded):
         module = self.module
         if not (module.training and module.track_running_stats and x.is_cuda) or compiling():
             return False
+        if module.momentum is None or module.num_batches_tracked is None:
+            return False
         tensors = (module.weight, module.bias, module.running_mean, module.running_var)
-        return module.momentum is not None and x.dtype in (torch.float32, torch.bfloat16) \
-            and all(tensor is not None and tensor.dtype == torch.float32 for tensor in tensors) \
-            and as_rows(x).is_contiguous()
+        floats = all(tensor is not None and tensor.dtype == torch.float32 for tensor in tensors)
+        return floats and x.dtype in (torch.float32, torch.bfloat16) and as_rows(x).is_contiguous()
 
 
 class LayerNormFunction(torch.autograd.Function):
