@@ -3,7 +3,14 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+import torch
 from torch import Tensor, nn
+
+
+def accumulation_node(leaf: Tensor) -> Any:
+    """The node of a backward pass that adds to `leaf.grad`; autograd keeps it only as long as somebody else does."""
+    with torch.enable_grad():
+        return leaf.expand_as(leaf).grad_fn.next_functions[0][0]
 
 
 def on_accumulation(parameter: nn.Parameter, see: Callable[[Tensor], None]) -> Callable[[], None]:
@@ -11,7 +18,7 @@ def on_accumulation(parameter: nn.Parameter, see: Callable[[Tensor], None]) -> C
 
     A hook of the parameter itself would, since torch 2.0, also see the gradients of torch.autograd.grad. Those never
     reach the node that accumulates."""
-    node: Any = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+    node = accumulation_node(parameter)
 
     def hook(_: Any, gradients: tuple[Tensor, ...]) -> None:
         see(gradients[0].detach())

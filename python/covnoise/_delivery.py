@@ -57,7 +57,13 @@ class Delivery:
             record.current_pass(self.groups).add(by_group)
         return by_group.sum(0).to(parameter.dtype), None if late else by_group
 
-    def counts(self, like: Tensor) -> Tensor:
+    def counts(self, like: Tensor) -> Optional[Tensor]:
+        """The gradient of the count's leaf: examples and groups. Nothing if the host counts them, which costs no launch
+        and no waiting; a compiled backward pass cannot."""
+        if self.owner is not None:
+            if self.part:
+                self.owner.add_counts(self.examples, self.groups.number)
+            return None
         result = torch.full((2,), self.part * self.examples, dtype=torch.float64, device=like.device)
         result[1] = self.part * self.groups.number
         return result

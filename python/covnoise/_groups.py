@@ -20,6 +20,11 @@ class Groups:
         self.split = examples - self.rest  # examples in whole groups
         self.number = self.whole + (1 if self.rest else 0)
 
+    def parts(self) -> list[tuple[slice, int]]:
+        """Examples of groups of one size, and that size: of the whole groups, and of the smaller one."""
+        parts = [(slice(0, self.split), self.size), (slice(self.split, self.examples), self.rest)]
+        return [part for part in parts if part[0].start < part[0].stop]
+
     def sums(self, rows: Tensor) -> Tensor:
         """[M, ...] -> S [G, ...]."""
         if self.size == 1:
@@ -41,4 +46,7 @@ class Groups:
     def moments(self, sums: Tensor) -> Tensor:
         """S [G, ...] -> [2, ...]."""
         squares = sums.square()
-        return torch.stack((sums.sum(0), (squares if self.size == 1 else squares / self.sizes(sums)).sum(0)))
+        if self.rest:
+            return torch.stack((sums.sum(0), (squares / self.sizes(sums)).sum(0)))
+        total = squares.sum(0)
+        return torch.stack((sums.sum(0), total if self.size == 1 else total / self.size))

@@ -1,7 +1,7 @@
 """From the sums of some backward passes to the diagonal."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Iterable, Optional
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ class Measurement:
         self.estimator = statistics.estimator
         self.between = {each.names[0]: each.measured() for each in statistics.between
                         if each.parameter.requires_grad and (only is None or id(each.parameter) in only)}
-        layers = [layer for layer in statistics.layers if layer.count.grad is not None
+        layers = [layer for layer in statistics.layers if layer.has_counted()
                   and (only is None or any(id(record.parameter) in only for record in layer.records()))]
         self.examples, self.groups = _counted(layers)
         self.examples = self.examples or max((each.examples for each in self.between.values()), default=0)
@@ -39,52 +39,83 @@ class Measurement:
             if only is None or id(record.parameter) in only:
                 self.moments[record.names[0]] = record.collected()
         self._diagonal: Optional[dict[str, Tensor]] = None
+        self._between: Optional[dict[str, Tensor]] = None
 
     def complete(self) -> bool:
         """Whether it has a diagonal."""
         return self.estimator != "ghost" or not self.moments or self.groups > 1
 
-    def diagonal(self) -> dict[str, Tensor]:
-        if self._diagonal is None:
-            self._diagonal = dict(zip(self.moments, self._of(list(self.moments.values()))))
-            weight = self.scale * self.examples
-            self._diagonal.update({name: each.diagonal(weight) for name, each in self.between.items()})
-        return self._diagonal
-
-    def _of(self, moments: list[Tensor]) -> list[Tensor]:
-        if not moments:
-            return []
-        squares, sums = [each[1] for each in moments], [each[0] for each in moments]
+    def weights(self) -> tuple[float, float]:
+        """a and b of diagonal = b max(moments[1] - a moments[0]^2, 0)."""
         if self.estimator == "exact":
-            return list(torch._foreach_div(squares, self.scale**2 * self.examples))
+            return 0.0, 1.0 / (self.scale**2 * self.examples)
         if self.groups < 2:
             raise RuntimeError(f"covnoise: the ghost estimator needs at least two groups, and {self.examples} examples "
                                "are one; use a smaller group, a larger batch or more backward passes")
-        variances = list(torch._foreach_addcmul(squares, sums, sums, -1.0 / self.examples))
-        torch._foreach_mul_(variances, 1.0 / (self.scale**2 * (self.groups - 1)))
-        for variance in variances:  # rounding may have made it negative
-            variance.clamp_min_(0)
-        return variances
+        return 1.0 / self.examples, 1.0 / (self.scale**2 * (self.groups - 1))
+
+    def diagonal(self) -> dict[str, Tensor]:
+        if self._diagonal is None:
+            weights = self.weights() if self.moments else (0.0, 1.0)
+            self._diagonal = {name: _variance(moments, *weights) for name, moments in self.moments.items()}
+            self._diagonal.update(self.diagonal_between())
+        return self._diagonal
+
+    def diagonal_between(self) -> dict[str, Tensor]:
+        """Of the parameters that are measured between backward passes."""
+        if self._between is None:
+            weight = self.scale * self.examples
+            self._between = {name: each.diagonal(weight) for name, each in self.between.items()}
+        return self._between
 
     def mean(self) -> dict[str, Tensor]:
         factor = 1.0 / (self.scale * self.examples)
-        return {name: total * factor for name, total in self._totals().items()}
-
-    def _totals(self) -> dict[str, Tensor]:
-        return {**{name: moments[0] for name, moments in self.moments.items()},
-                **{name: each.total for name, each in self.between.items()}}
+        totals = {**{name: moments[0] for name, moments in self.moments.items()},
+                  **{name: each.total for name, each in self.between.items()}}
+        return {name: total * factor for name, total in totals.items()}
 
     def trace(self) -> Tensor:
-        """The sum of the diagonal."""
-        return _norms(list(self.diagonal().values()), 1).sum()
+        """The sum of the diagonal, from sums of the moments: elements that rounding made negative count as such."""
+        return self._combined((1.0, 0.0))[0]
 
     def trace_and_square(self) -> Tensor:
         """Tr S of the covariance, and |G|^2 = |g|^2 - Tr S / M."""
-        square = _norms(list(self._totals().values()), 2).square().sum() / (self.scale * self.examples)**2
-        trace = self.trace()
-        if self.estimator == "exact":  # F is not centred
-            trace = (trace - square) * (self.examples / max(self.examples - 1, 1))
-        return torch.stack((trace, square - trace / self.examples))
+        m = self.examples
+        centred = m / max(m - 1, 1)
+        trace = (centred, -centred) if self.estimator == "exact" else (1.0, 0.0)  # F is not centred
+        return self._combined(trace, (-trace[0] / m, 1.0 - trace[1] / m))
+
+    def _combined(self, *factors: tuple[float, float]) -> Tensor:
+        """x Tr + y |g|^2 for each (x, y), Tr the sum of the diagonal."""
+        of_mean = 1.0 / (self.scale * self.examples)**2
+        terms = []
+        if self.moments:
+            a, b = self.weights()
+            weights = [weight for x, y in factors for weight in (x * b, y * of_mean - x * a * b)]
+            terms += [torch.ops.covnoise.moment_totals(each, weights) for each in by_kind(self.moments.values())]
+        if self.between:
+            trace = _norms(list(self.diagonal_between().values()), 1).sum()
+            square = _norms([each.total for each in self.between.values()], 2).square().sum() * of_mean
+            terms.append(torch.stack([x * trace + y * square for x, y in factors]))
+        total = terms[0]
+        for other in terms[1:]:
+            total = total + other.to(total.device)
+        return total
+
+
+def by_kind(values: Iterable[Tensor]) -> list[list[Tensor]]:
+    """Tensors of one device and type together."""
+    kinds: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
+    for value in values:
+        kinds.setdefault((value.device, value.dtype), []).append(value)
+    return list(kinds.values())
+
+
+def _variance(moments: Tensor, a: float, b: float) -> Tensor:
+    """b max(moments[1] - a moments[0]^2, 0)."""
+    result = moments[1].clone()
+    torch.ops.covnoise.group_variance(result, moments[0], a, b)
+    return result
 
 
 def _norms(values: list[Tensor], order: int) -> Tensor:
@@ -96,16 +127,17 @@ def _counted(layers: list[Recorded]) -> tuple[int, int]:
     """Examples and groups that all layers agree on."""
     if not layers:
         return 0, 0
-    device = layers[0].count.device
-    counts = torch.stack([_count(layer).to(device) for layer in layers]).round().long().tolist()
+    counts = [[layer.examples, layer.groups] for layer in layers]
+    compiled = [(count, layer.count.grad) for count, layer in zip(counts, layers) if layer.count.grad is not None]
+    if compiled:  # waits for the device
+        device = compiled[0][1].device
+        added = torch.stack([grad.to(device) for _, grad in compiled]).round().long().tolist()
+        for (count, _), (examples, groups) in zip(compiled, added):
+            count[0] += examples
+            count[1] += groups
     for layer, count in zip(layers, counts):
         if count != counts[0]:
             raise RuntimeError(f"covnoise: '{layers[0].name}' saw {counts[0][0]} examples and '{layer.name}' {count[0]}; "
                                "a module that is called several times, or on a batch folded with another dimension, must "
                                "run once without torch.compile so that covnoise notices")
     return counts[0][0], counts[0][1]
-
-
-def _count(layer: Recorded) -> Tensor:
-    assert layer.count.grad is not None
-    return layer.count.grad

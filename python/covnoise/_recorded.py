@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional
 import torch
 from torch import Tensor
 
+from ._accumulation import accumulation_node
 from ._groups import Groups
 from ._record import ParameterRecord, compiling, leaf
 
@@ -27,7 +28,8 @@ class Recorded:
         self.module = module
         self.weight = weight
         self.bias = bias
-        self.count = self._new_count()  # .grad: examples, groups
+        self.examples = self.groups = 0  # of the backward passes that were not compiled
+        self._start_counting()
         self.calls = 0  # in this pass
         self.calls_per_pass = 1
         self.backward_seen = False
@@ -53,9 +55,22 @@ class Recorded:
         copied = copy.deepcopy(self.module, memo)
         return type(copied).forward.__get__(copied)
 
-    def _new_count(self) -> Tensor:
-        like = next(self.module.parameters())
-        return leaf((2,), like, torch.float64)
+    def _start_counting(self) -> None:
+        self.count = leaf((2,), next(self.module.parameters()), torch.float64)  # .grad: of compiled backward passes
+        self._accumulates = accumulation_node(self.count)
+
+    def add_counts(self, examples: int, groups: int) -> None:
+        """In a backward pass: adds what it records, unless, as in torch.autograd.grad, nothing is accumulated."""
+        if torch._C._will_engine_execute_node(self._accumulates):
+            self.examples += examples
+            self.groups += groups
+
+    def has_counted(self) -> bool:
+        return self.examples > 0 or self.count.grad is not None
+
+    def clear(self) -> None:
+        self.examples = self.groups = 0
+        self.count.grad = None
 
     def records(self) -> list[ParameterRecord]:
         return [record for record in (self.weight, self.bias) if record is not None]
@@ -69,7 +84,7 @@ class Recorded:
         groups = Groups(x.shape[0], self.statistics.group)
         if self.count.device != x.device:
             self.check_device(x)
-            self.count = self._new_count()
+            self._start_counting()
         part = 1.0 / self.calls_per_pass
         if not compiling():
             if not self.statistics.admits(self, x):

@@ -126,3 +126,14 @@ def fill_random(out: Tensor, distribution: int, seed: int, purpose: int, step: i
 @shape_of
 def fill_normal_of_variance(out: Tensor, variance: Tensor, seed: int, purpose: int, step: int, first: int) -> None:
     return None
+
+
+@shape_of
+def sample_diagonal(moments: list[Tensor], like: list[Tensor], of_sums: float, factor: float, scales: list[float],
+                    seed: int, purpose: int, step: int, firsts: list[int]) -> list[Tensor]:
+    return [torch.empty_like(each, dtype=of.dtype) for each, of in zip(like, moments)]
+
+
+@shape_of
+def moment_totals(moments: list[Tensor], weights: list[float]) -> Tensor:
+    return moments[0].new_empty((len(weights) // 2,), dtype=torch.float64)

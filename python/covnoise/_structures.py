@@ -40,15 +40,31 @@ class Draw:
         assert self.measurement is not None
         return self.measurement.diagonal()
 
-    def _stream(self, parameter: Tensor) -> tuple[int, int, int, int]:
-        stream = _philox.purpose(_philox.NOISE, self.shard)
-        return self.optimizer.seed, stream, self.optimizer.steps, self.offsets[id(parameter)]
+    def _stream(self) -> tuple[int, int, int]:
+        return self.optimizer.seed, _philox.purpose(_philox.NOISE, self.shard), self.optimizer.steps
 
     def normals(self, parameter: Tensor, like: Tensor) -> Tensor:
-        return _philox.normals(like, *self._stream(parameter))
+        return _philox.normals(like, *self._stream(), self.offsets[id(parameter)])
 
-    def normals_of_variance(self, parameter: Tensor, variance: Tensor) -> Tensor:
-        return _philox.normals_of_variance(variance, *self._stream(parameter))
+    def of_variances(self, wanted: list[tuple[Tensor, float]], variances: list[Tensor]) -> dict[int, Tensor]:
+        """s sqrt(variance) xi."""
+        return scaled(wanted, [_philox.normals_of_variance(variance, *self._stream(), self.offsets[id(parameter)])
+                               for (parameter, _), variance in zip(wanted, variances)])
+
+    def of_moments(self, wanted: list[tuple[Tensor, float]], moments: list[Tensor]) -> dict[int, Tensor]:
+        """s sqrt(diagonal) xi of the measurement's moments, by one call for all parameters of a device and type."""
+        assert self.measurement is not None
+        kinds: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+        for i, each in enumerate(moments):
+            kinds.setdefault((each.device, each.dtype), []).append(i)
+        result: dict[int, Tensor] = {}
+        for of_kind in kinds.values():
+            parameters, scales = zip(*[wanted[i] for i in of_kind])
+            samples = torch.ops.covnoise.sample_diagonal(
+                [moments[i] for i in of_kind], parameters, *self.measurement.weights(), scales, *self._stream(),
+                [self.offsets[id(parameter)] // _philox.BLOCK for parameter in parameters])
+            result.update(zip(map(id, parameters), samples))
+        return result
 
 
 def scaled(wanted: list[tuple[Tensor, float]], samples: list[Tensor], factor: float = 1.0) -> dict[int, Tensor]:
@@ -98,9 +114,16 @@ class DiagonalFisher(Structure):
 
     def sample(self, draw: Draw, chosen: Optional[set[int]]) -> dict[int, Tensor]:
         wanted = draw.wanted(chosen)
-        diagonal = draw.diagonal() if wanted else {}
-        return scaled(wanted, [draw.normals_of_variance(parameter, diagonal[draw.names[id(parameter)]])
-                               for parameter, _ in wanted])
+        if not wanted:
+            return {}
+        assert draw.measurement is not None
+        moments, between = draw.measurement.moments, draw.measurement.diagonal_between()
+        names = [draw.names[id(parameter)] for parameter, _ in wanted]
+        recorded = [(each, moments[name]) for each, name in zip(wanted, names) if name in moments]
+        others = [(each, between[name]) for each, name in zip(wanted, names) if name not in moments]
+        with torch.no_grad():
+            return {**draw.of_moments([each for each, _ in recorded], [value for _, value in recorded]),
+                    **draw.of_variances([each for each, _ in others], [value for _, value in others])}
 
 
 class FisherTrace(Structure):

@@ -17,10 +17,10 @@ PLACEMENTS = ("update", "gradient")
 
 def add(parameters: list[Tensor], targets: list[Tensor], noise: dict[int, Tensor], factor: float) -> None:
     """targets += factor noise, for the parameters that have noise."""
-    pairs = [(target, noise[id(parameter)].to(target.dtype))
-             for parameter, target in zip(parameters, targets) if id(parameter) in noise]
-    if pairs:
-        torch._foreach_add_([target for target, _ in pairs], [value for _, value in pairs], alpha=factor)
+    chosen = [(target, noise[id(parameter)]) for parameter, target in zip(parameters, targets) if id(parameter) in noise]
+    if chosen:
+        torch._foreach_add_([target for target, _ in chosen], [value if value.dtype == target.dtype
+                            else value.to(target.dtype) for target, value in chosen], alpha=factor)
 
 
 class Noisy(torch.optim.Optimizer):
@@ -60,6 +60,8 @@ class Noisy(torch.optim.Optimizer):
         self._check_parameters()
         self.steps = 0
         self.noise_by_hook = False  # distributed.add_noise_to adds the noise instead
+        self._names: Optional[dict[int, str]] = None  # known after the first step, because a model's modules are many
+        self._offsets: Optional[dict[int, int]] = None
         super().__init__(optimizer.param_groups, optimizer.defaults)
         self._share()
 
@@ -82,12 +84,16 @@ class Noisy(torch.optim.Optimizer):
 
     def names(self) -> dict[int, str]:
         """The statistics' name of each parameter, by id."""
-        return {} if self.stats is None else self.stats.names()
+        if self._names is None:
+            self._names = {} if self.stats is None else self.stats.names()
+        return self._names
 
     def offsets(self) -> dict[int, int]:
         """Where each parameter begins in the program's flat buffer."""
-        order = self._parameters() if self.stats is None else self.stats.parameters()
-        return dict(zip(map(id, order), _philox.offsets([parameter.numel() for parameter in order])))
+        if self._offsets is None:
+            order = self._parameters() if self.stats is None else self.stats.parameters()
+            self._offsets = dict(zip(map(id, order), _philox.offsets([parameter.numel() for parameter in order])))
+        return self._offsets
 
     def noise_scale(self, examples: int, group: dict[str, Any]) -> float:
         """s of this step for a batch of M_L examples."""
@@ -182,6 +188,7 @@ class Noisy(torch.optim.Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         if hasattr(self, "_shared"):
+            self._offsets = None
             self.optimizer.add_param_group(param_group)
 
     def __getstate__(self) -> dict[str, Any]:

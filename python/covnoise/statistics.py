@@ -72,8 +72,9 @@ class Statistics:
             layer.calls_per_pass = max(layer.calls, 1) if layer.calls else layer.calls_per_pass
             layer.calls, layer.backward_seen = 0, False
         for record in self.recorded:
-            record.end_pass()
-            record.finish()
+            if record.open:
+                record.end_pass()
+                record.finish()
         for each in self.between:
             each.watch()
         self._verify()
@@ -124,8 +125,8 @@ class Statistics:
     def _verify(self) -> None:
         if self._verified or not self._unverified:
             return
-        unrecorded = all(layer.count.grad is None for layer in self.layers)  # the forward pass was made before attach
-        if unrecorded or not all(bool(torch.isfinite(seen).all()) for seen in self._unverified.values()):
+        recorded = any(layer.has_counted() for layer in self.layers)  # else the forward pass was made before attach
+        if not recorded or not all(bool(torch.isfinite(seen).all()) for seen in self._unverified.values()):
             self._unverified = {}  # the next pass tells more
             return
         self._verified = True
@@ -150,7 +151,8 @@ class Statistics:
         """Of the backward passes since the last reset, or, unless it must be `fresh`, of those before it if there were
         none; for the parameters with these ids, or for all."""
         for record in self.recorded:
-            record.finish()
+            if record.open:
+                record.finish()
         self._verify()
         measurement = Measurement(self, only)
         if measurement.examples:
@@ -219,7 +221,7 @@ class Statistics:
         for record in self.recorded:
             record.clear()
         for layer in self.layers:
-            layer.count.grad = None
+            layer.clear()
         for each in self.between:
             each.clear()
 
@@ -228,7 +230,7 @@ class Statistics:
         if last is self._last and self._averages is not None:
             return self._averages
         now, before = last.trace_and_square(), self._averages
-        return now if before is None else 0.95 * before.to(now.device) + 0.05 * now
+        return now if before is None else before.to(now.device).lerp(now, 0.05)
 
     def detach(self) -> None:
         """Gives the model its own forwards back; the last measurement stays readable."""

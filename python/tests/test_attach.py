@@ -84,6 +84,32 @@ class TestTheSameDiagonal:
         assert_same(stats.diagonal(), self.expected(gradients, estimator), gradients=gradients)
 
 
+@pytest.mark.parametrize("estimator", ["exact", "ghost"])
+def test_one_backward_of_two_forwards(model, data, gradients, estimator):
+    stats = covnoise.attach(model, estimator, GROUP)
+    sum(losses_of(model, x, y).sum() / 12 for x, y in zip(data[0].split(6), data[1].split(6))).backward()
+    assert stats.examples == 12
+    assert_same(stats.diagonal(), diagonal_of(gradients, estimator, GROUP), gradients=gradients)
+
+
+def test_gradients_that_are_not_accumulated_do_not_count(model, data, gradients):
+    stats = covnoise.attach(model, "ghost", GROUP)
+    losses = losses_of(model, *data)
+    torch.autograd.grad(losses.sum(), list(model.parameters()), retain_graph=True)
+    with pytest.raises(RuntimeError, match="nothing was measured"):
+        stats.examples
+    losses.mean().backward()
+    assert stats.examples == 12
+    assert_same(stats.diagonal(), ghost_diagonal(gradients, GROUP), gradients=gradients)
+
+
+def test_attach_without_gradients_enabled(model, data, gradients):
+    with torch.no_grad():
+        stats = covnoise.attach(model, "ghost", GROUP)
+    losses_of(model, *data).mean().backward()
+    assert_same(stats.diagonal(), ghost_diagonal(gradients, GROUP), gradients=gradients)
+
+
 def test_activation_checkpointing(data):
     class Checkpointed(nn.Module):
         def __init__(self):

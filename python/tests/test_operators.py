@@ -42,10 +42,14 @@ def calls():
                            [0.1, 0.9, 0.99, 1e-8, 0.0, 0.1, 0.1], None, None, False)
     yield "fill_random", (torch.empty(5), 0, 1, 4, 2, 0)
     yield "fill_normal_of_variance", (torch.empty(5), torch.rand(5), 1, 4, 2, 0)
+    yield "sample_diagonal", ([torch.rand(2, 3, 2, 2, 2), torch.rand(2, 5)],
+                              [normal(3, 2, 2, 2).contiguous(memory_format=torch.channels_last), normal(5)], 0.1, 2.0,
+                              [0.5, 2.0], 1, 4, 2, [0, 8])
+    yield "moment_totals", ([torch.rand(2, 3, 2), torch.rand(2, 5)], [1.0, -0.5, 0.0, 2.0])
     yield "load_images", (pixels, torch.arange(3), [0.5] * 3, [0.5] * 3, True, 1, 2, torch.float32)
 
 
-CALLS = pytest.mark.parametrize("call", range(19))
+CALLS = pytest.mark.parametrize("call", range(21))
 
 
 def call_number(i):
@@ -56,21 +60,27 @@ def call_number(i):
 
 def test_every_operator_is_checked():
     names = {name for name, _ in calls()}
-    assert names == set(_shapes.SHAPES) and len(list(calls())) == 19
+    assert names == set(_shapes.SHAPES) and len(list(calls())) == 21
     registered = {schema.name for schema in torch._C._jit_get_all_schemas()}
     assert names == {name.split("::")[1] for name in registered if name.startswith("covnoise::")}
+
+
+def on_meta(value):
+    if isinstance(value, list):
+        return [on_meta(each) for each in value]
+    return value.to("meta") if isinstance(value, torch.Tensor) else value
 
 
 @CALLS
 def test_shapes(call):
     """The result on meta tensors has the shape and type of the real one."""
     name, arguments = call_number(call)
-    meta = [value.to("meta") if isinstance(value, torch.Tensor) else value for value in arguments]
+    meta = [on_meta(value) for value in arguments]
     real, fake = getattr(OPS, name)(*arguments), getattr(OPS, name)(*meta)
     real, fake = ((value,) if isinstance(value, torch.Tensor) else value or () for value in (real, fake))
     assert len(real) == len(fake)
     for a, b in zip(real, fake):
-        assert a is not None and a.shape == b.shape and a.dtype == b.dtype
+        assert a is not None and a.shape == b.shape and a.dtype == b.dtype and a.stride() == b.stride()
 
 
 @pytest.mark.skipif(not hasattr(torch.library, "opcheck"), reason="this PyTorch has no torch.library.opcheck")
@@ -78,6 +88,44 @@ def test_shapes(call):
 def test_opcheck(call):
     name, arguments = call_number(call)
     torch.library.opcheck(getattr(OPS, name).default, arguments)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_noise_of_many_parameters_is_that_of_each(dtype):
+    """In any layout, and of more parameters than one launch takes."""
+    torch.manual_seed(0)
+    sizes = [(4, 3, 3, 5), (7,), (), (2, 0), (2, 3, 4)] + [(5,)] * 70
+    moments = [torch.randn(2, *each, dtype=dtype) for each in sizes]  # some variances are negative
+    like = [torch.zeros(each) for each in sizes]
+    like[0], like[4] = like[0].contiguous(memory_format=torch.channels_last), like[4].transpose(1, 2).contiguous().transpose(1, 2)
+    scales, firsts = [0.5 + i for i in range(len(sizes))], [100 * i for i in range(len(sizes))]
+    samples = OPS.sample_diagonal(moments, like, 0.5, 2.0, scales, 3, 4, 9, firsts)
+    assert len(samples) == len(sizes)
+    for sample, each, other, scale, first in zip(samples, moments, like, scales, firsts):
+        variance = (2 * (each[1] - 0.5 * each[0].square())).clamp_min(0)
+        expected = torch.empty_like(variance)
+        OPS.fill_normal_of_variance(expected, variance, 3, 4, 9, first)
+        assert sample.stride() == other.stride() and sample.dtype == dtype
+        torch.testing.assert_close(sample, expected * scale, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_totals_of_moments(dtype):
+    """Of more parameters than one launch takes."""
+    torch.manual_seed(0)
+    moments = [torch.rand(2, *each, dtype=dtype) for each in [(130, 70), (7,), (), (2, 0)] + [(5,)] * 150]
+    squares = sum(float(each[1].double().sum()) for each in moments)
+    sums = sum(float(each[0].double().square().sum()) for each in moments)
+    found = OPS.moment_totals(moments, [1.0, -0.5, 0.0, 2.0])
+    expected = torch.tensor([squares - 0.5 * sums, 2 * sums], dtype=torch.float64)
+    torch.testing.assert_close(found, expected, rtol=1e-12 if dtype == torch.float64 else 1e-6, atol=0)
+
+
+def test_noise_of_other_sizes_is_refused():
+    with pytest.raises(RuntimeError, match="two of"):
+        OPS.sample_diagonal([torch.zeros(2, 3)], [torch.zeros(4)], 0.0, 1.0, [1.0], 0, 4, 0, [0])
+    with pytest.raises(RuntimeError, match="2 scales"):
+        OPS.sample_diagonal([torch.zeros(2, 3)], [torch.zeros(3)], 0.0, 1.0, [1.0, 1.0], 0, 4, 0, [0])
 
 
 def test_no_derivative_is_an_error():

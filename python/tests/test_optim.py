@@ -217,6 +217,27 @@ def test_grad_scaler(data):
     torch.testing.assert_close(results[1], results[0], rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("estimator", ["exact", "ghost"])
+def test_a_step_does_not_wait_for_the_device(estimator, data):
+    """Nor, on a CPU, read a tensor's values; after the first passes, which check the layers."""
+    model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)).double()
+    opt = covnoise.optim.Noisy(torch.optim.SGD(model.parameters(), lr=0.1), covnoise.attach(model, estimator, GROUP), SMALL)
+    for _ in range(2):
+        step(model, opt, data)
+    if DEVICE != "cpu":
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            opt.zero_grad()
+            losses_of(model, *data).mean().backward()
+            opt.step()
+    finally:
+        if DEVICE != "cpu":
+            torch.cuda.set_sync_debug_mode("default")
+    read = {"aten::_local_scalar_dense", "aten::resolve_neg", "aten::nonzero"}  # item(), tolist()
+    assert not read & {event.name for event in profile.events()}
+
+
 def test_a_closure(data):
     model = small_network()
     opt = noisy(model)

@@ -4,6 +4,7 @@
 #include "cuda/kernel_choice.h"
 #include "cuda/update.h"
 #include "ops/portable/portable.h"
+#include "ops/sample_diagonal.h"
 
 #include <torch/library.h>
 
@@ -70,6 +71,56 @@ void fill_of_variance(at::Tensor out, const at::Tensor& variance, std::int64_t s
   }
   fill_normal_of_variance(out.data_ptr(), variance.data_ptr(), number_of(out, false), out.numel(),
                           stream_of(seed, purpose, step, first), current_stream());
+}
+
+/// By PyTorch's operators and the CPU's numbers.
+void sample_by_host(const DiagonalSamples& call, std::size_t k, at::Tensor& sample, const RandomStream& stream) {
+  const auto sums = call.moments[k].select(0, 0), squares = call.moments[k].select(0, 1);
+  const auto variance = squares.addcmul(sums, sums, -call.of_sums).clamp_min_(0).mul_(call.factor);
+  auto normal = at::empty(sample.sizes(), sample.options());
+  fill_by_host(normal, Distribution::kNormal, stream);
+  sample.copy_(normal.mul_(variance.sqrt()).mul_(call.scales[k]));
+}
+
+/// Adds a sample to the table; `out` is contiguous, or an image with channels last.
+void add_sample(DiagonalSampleTable& table, const DiagonalSamples& call, std::size_t k, const at::Tensor& out) {
+  const bool images = !out.is_contiguous();
+  table.samples[table.count++] = {call.moments[k].data_ptr(),
+                                  out.data_ptr(),
+                                  out.numel(),
+                                  static_cast<std::uint64_t>(call.firsts[k]),
+                                  call.scales[k],
+                                  images ? static_cast<int>(out.size(1)) : 1,
+                                  images ? static_cast<int>(out.size(2) * out.size(3)) : 1};
+}
+
+std::vector<at::Tensor> sample_diagonal_of(at::TensorList moments, at::TensorList like, double of_sums, double factor,
+                                           at::ArrayRef<double> scales, std::int64_t seed, std::int64_t purpose,
+                                           std::int64_t step, at::IntArrayRef firsts) {
+  const DiagonalSamples call{moments, of_sums, factor, scales, firsts};
+  call.check(like);
+  std::vector<at::Tensor> samples;
+  if (moments.empty()) return samples;
+  const c10::cuda::CUDAGuard guard(moments[0].device());
+  const bool by_kernel = kernels_of(moments[0].device()) != GpuKernels::kNone;
+  const auto number = number_of(moments[0], false);
+  DiagonalSampleTable table;
+  table.of_sums = of_sums, table.factor = factor, table.random = stream_of(seed, purpose, step, 0);
+  for (std::size_t k = 0; k < moments.size(); ++k) {
+    auto sample = call.empty(k, like[k]);
+    const bool known = sample.is_contiguous() || sample.is_contiguous(at::MemoryFormat::ChannelsLast);
+    if (!by_kernel || !known) {
+      sample_by_host(call, k, sample, stream_of(seed, purpose, step, firsts[k]));
+    } else {
+      add_sample(table, call, k, sample);
+    }
+    samples.push_back(std::move(sample));
+    if (table.count == DiagonalSampleTable::kMost || k + 1 == moments.size()) {
+      sample_diagonal(table, number, current_stream());
+      table.count = 0;
+    }
+  }
+  return samples;
 }
 
 /// sqrt(variance) times the normals of the noise stream.
@@ -202,6 +253,7 @@ TORCH_LIBRARY_IMPL(covnoise, CUDA, m) {
   m.impl("adamw_update", adamw_of);
   m.impl("fill_random", fill);
   m.impl("fill_normal_of_variance", fill_of_variance);
+  m.impl("sample_diagonal", sample_diagonal_of);
   m.impl("group_variance", group_variance_of);
   m.impl("load_images", load_images);
 }

@@ -1,5 +1,7 @@
 #include "cuda/update.h"
 
+#include "cuda/table.cuh"
+
 #include <cuda_bf16.h>
 
 #include <algorithm>
@@ -137,6 +139,52 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+/// The table, with the number of the first thread block behind each sample.
+struct SampleBlocks {
+  DiagonalSampleTable table;
+  unsigned end[DiagonalSampleTable::kMost];
+};
+static_assert(sizeof(SampleBlocks) <= 4096, "kernel arguments");
+
+/// Four elements from one block of the stream.
+template <class T>
+__global__ void __launch_bounds__(kThreads) sample_kernel(const __grid_constant__ SampleBlocks blocks) {
+  const int k = entry_of_block(blocks.end, blocks.table.count);
+  const DiagonalSampleTable::Sample& s = blocks.table.samples[k];
+  const unsigned begin = k == 0 ? 0 : blocks.end[k - 1];
+  const long long block = static_cast<long long>(blockIdx.x - begin) * kThreads + threadIdx.x;
+  const long long left = s.size - 4 * block;
+  if (left <= 0) return;
+  RandomStream random = blocks.table.random;
+  random.first = s.first;
+  const Four normal = normals(random, block);
+  const T* sums = static_cast<const T*>(s.moments);
+  const T* squares = sums + s.size;
+  T* out = static_cast<T*>(s.out);
+  FourOf<T> sum, square, value;
+  const bool whole = s.size % 4 == 0 && reinterpret_cast<std::uintptr_t>(sums) % alignof(FourOf<T>) == 0;
+  if (whole) sum = load(sums, block), square = load(squares, block);
+  const T of_sums = static_cast<T>(blocks.table.of_sums), factor = static_cast<T>(blocks.table.factor);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (i >= left) break;
+    const T total = whole ? sum.v[i] : sums[4 * block + i];
+    const T excess = (whole ? square.v[i] : squares[4 * block + i]) - of_sums * total * total;
+    const T variance = (excess < T(0) ? T(0) : excess) * factor;  // NaN stays
+    value.v[i] = sqrt(variance) * static_cast<T>(normal.v[i]) * static_cast<T>(s.scale);
+  }
+  if (whole && s.channels == 1 && reinterpret_cast<std::uintptr_t>(out) % alignof(FourOf<T>) == 0) {
+    store(out, block, value);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (i >= left) break;
+    const long long at = 4 * block + i, row = at / s.positions, image = row / s.channels;
+    out[(image * s.positions + at % s.positions) * s.channels + row % s.channels] = value.v[i];
+  }
+}
+
 void launch_fill(void* out, const void* variance, Number number, long long size, Distribution distribution,
                  const RandomStream& random, cudaStream_t stream) {
   if (size == 0) return;
@@ -212,6 +260,22 @@ void fill_random(void* out, Number number, long long size, Distribution distribu
 void fill_normal_of_variance(void* out, const void* variance, Number number, long long size, const RandomStream& random,
                              cudaStream_t stream) {
   launch_fill(out, variance, number, size, Distribution::kNormal, random, stream);
+}
+
+void sample_diagonal(const DiagonalSampleTable& table, Number number, cudaStream_t stream) {
+  SampleBlocks blocks{table, {}};
+  unsigned end = 0;
+  for (int k = 0; k < table.count; ++k) {
+    end += static_cast<unsigned>(divide_up<long long>(table.samples[k].size, 4 * kThreads));
+    blocks.end[k] = end;
+  }
+  if (end == 0) return;
+  if (number == Number::kDouble) {
+    sample_kernel<double><<<end, kThreads, 0, stream>>>(blocks);
+  } else {
+    sample_kernel<float><<<end, kThreads, 0, stream>>>(blocks);
+  }
+  check_launch("diagonal noise");
 }
 
 }  // namespace covnoise::cuda

@@ -58,4 +58,23 @@ void fill_random(void* out, Number number, long long size, Distribution distribu
 void fill_normal_of_variance(void* out, const void* variance, Number number, long long size, const RandomStream& random,
                              cudaStream_t stream);
 
+/// The noise of some parameters in one launch (ops/sample_diagonal.h). A table in the kernel's arguments, of 4 KB at
+/// most: no copy to the device.
+struct DiagonalSampleTable {
+  static constexpr int kMost = 64;
+  struct Sample {
+    const void* moments;  ///< [2, size]
+    void* out;
+    long long size;
+    std::uint64_t first;  ///< block of the stream
+    double scale;
+    int channels, positions;  ///< of images whose channels are last in `out`; otherwise 1
+  };
+  int count = 0;
+  double of_sums = 0, factor = 1;
+  RandomStream random;
+  Sample samples[kMost];
+};
+void sample_diagonal(const DiagonalSampleTable& table, Number number, cudaStream_t stream);
+
 }  // namespace covnoise::cuda

@@ -41,9 +41,8 @@ struct TrainingBatchNorm : torch::autograd::Function<TrainingBatchNorm> {
     const bool has_residual = residual.has_value();
     const auto [y, moments] =
         ghost_batch_norm(x, weight, bias, layer.running_mean, layer.running_var, norm, or_undefined(residual));
-    // Without a residual the GPU's kernel can tell from the input where the ReLU was active.
-    const bool keeps_output = relu && (has_residual || !x.is_cuda() || x.scalar_type() == at::kDouble);
-    context->save_for_backward({x, weight, moments, keeps_output ? y : at::Tensor(), bias});
+    // The output costs no memory: it is the input of the next layer, which keeps it too.
+    context->save_for_backward({x, weight, moments, relu ? y : at::Tensor()});
     context->saved_data["ghost_batch"] = norm.ghost_batch;
     context->saved_data["relu"] = relu;
     context->saved_data["residual"] = has_residual;
@@ -72,18 +71,18 @@ struct TrainingBatchNorm : torch::autograd::Function<TrainingBatchNorm> {
   }
 
   static Contributions contributions_of(const variable_list& saved, const at::Tensor& dy, bool relu) {
-    const auto &x = saved[0], &weight = saved[1], &moments = saved[2], &y = saved[3], &bias = saved[4];
+    const auto &x = saved[0], &weight = saved[1], &moments = saved[2], &y = saved[3];
     const auto type = weight.scalar_type();
     const auto xhat = (x.to(type) - by_example(moments[0], x)) * by_example(moments[1], x);
     if (!relu) return covnoise::contributions_of(dy.to(type), xhat);
-    const auto output = y.defined() ? y.to(type) : xhat * channel(weight) + channel(bias);
-    return covnoise::contributions_of(at::threshold_backward(dy.to(type), output, 0), xhat);
+    return covnoise::contributions_of(at::threshold_backward(dy.to(type), y.to(type), 0), xhat);
   }
 
   static GhostNormSquares squares_of(LayerRecord& record, const at::Tensor& weight, std::int64_t rows) {
+    const std::int64_t rows_per_group = recording::rows_per_group(record, rows);
     if (!record.weight_squares.defined()) record.weight_squares = at::zeros_like(weight);
     if (!record.bias_squares.defined()) record.bias_squares = at::zeros_like(weight);
-    return {record.weight_squares, record.bias_squares, recording::rows_per_group(record, rows)};
+    return {record.weight_squares, record.bias_squares, rows_per_group};
   }
 };
 

@@ -55,6 +55,13 @@ std::pair<at::Tensor, at::Tensor> add_squares(LayerRecord& record, const recordi
   return {linear_weight_gradient_squares(a, dz, record.weight_squares, group), dbias};
 }
 
+/// Of this call, or with the last of several calls of all of them; nothing before that.
+std::optional<recording::Operands> operands_of(const recording::Call& call, const at::Tensor& x, const at::Tensor& dz) {
+  if (call.several()) return recording::add_operands(call, x, dz);
+  const std::int64_t rows_per_group = recording::rows_per_group(*call.record, x.size(0));
+  return recording::Operands{x, dz, rows_per_group};
+}
+
 struct AccountedLinear : torch::autograd::Function<AccountedLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const OptionalTensor& bias, const recording::Record& record) {
@@ -78,8 +85,7 @@ struct AccountedLinear : torch::autograd::Function<AccountedLinear> {
     if (request.gram) add_gram(*call.record, x.to(weight.scalar_type()), dz.to(weight.scalar_type()), has_bias);
     const auto dx = context->needs_input_grad(0) ? dz.mm(weight.to(x.scalar_type())) : at::Tensor();
     if (request.squares != Squares::kNone) {
-      const auto all = call.several() ? recording::add_operands(call, x, dz)
-                                      : recording::Operands{x, dz, recording::rows_per_group(*call.record, x.size(0))};
+      const auto all = operands_of(call, x, dz);
       if (!all) return {dx, at::Tensor(), at::Tensor(), at::Tensor()};  // the last call has the gradient of all
       const auto [dweight, dbias] = add_squares(*call.record, *all, weight, has_bias);
       return {dx, dweight, dbias, at::Tensor()};

@@ -106,7 +106,8 @@ TEST(Figure, NoTwoSeriesShareColorAndMarker) {
   Panel panel{"", {"x"}, {"y"}};
   for (int i = 0; i < kColors + 1; ++i) panel.layers.push_back(Points{std::string(1, char('a' + i)), {1}, {2}});
   std::get<Points>(panel.layers[3]).style.color = 0;  // asked for, so that no other series gets it
-  const auto& layers = with_colors(Figure{"", "", {panel}}).panels[0].layers;
+  const Figure figure = with_colors(Figure{"", "", {panel}});
+  const auto& layers = figure.panels[0].layers;
   std::set<std::tuple<Marker, int, bool>> looks;
   std::set<std::pair<Marker, bool>> shapes;
   for (const auto& layer : layers) {

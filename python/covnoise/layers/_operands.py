@@ -6,6 +6,7 @@ from typing import Callable, Optional
 import torch
 from torch import Tensor
 
+from .._delivery import Delivery
 from .._groups import Groups
 from .._record import statistics_dtype
 
@@ -37,19 +38,42 @@ def operand(x: Tensor) -> Tensor:
     return x if takes else x.float()
 
 
+def part_of(x: Tensor, rows: slice) -> Tensor:
+    return x if rows.stop - rows.start == x.shape[0] else x[rows]
+
+
 def moments_by_operator(groups: Groups, parameter: Tensor,
                         gradient: Callable[[slice, Tensor, int], Tensor]) -> tuple[Tensor, Tensor]:
     """Gradient and moments [2, *sizes] by an operator: gradient(examples, squares, size) adds sum_j S_j^2 over the
     groups of `size` of these examples to `squares` and returns sum_j S_j."""
-    moments = parameter.new_zeros((2, *parameter.shape), dtype=statistics_dtype(parameter))
+    moments = parameter.new_empty((2, *parameter.shape), dtype=statistics_dtype(parameter))
+    sums, squares = moments[0], moments[1]
+    squares.zero_()
     total: Optional[Tensor] = None
-    for begin, end, size in ((0, groups.split, groups.size), (groups.split, groups.examples, groups.rest)):
-        if begin == end:
-            continue
-        squares = torch.zeros_like(moments[1])
-        part = gradient(slice(begin, end), squares, size).reshape(parameter.shape)
-        moments[1].add_(squares, alpha=1.0 / size)
+    for examples, size in groups.parts():
+        own = squares if total is None else torch.zeros_like(squares)
+        part = gradient(examples, own, size)
+        if size > 1:
+            own.div_(size)
+        if total is not None:
+            squares.add_(own)
         total = part if total is None else total + part
     assert total is not None
-    moments[0].copy_(total)
+    if total.dim() != parameter.dim():  # of a Conv1d, or of a linear layer as a 1x1 convolution
+        total = total.reshape(parameter.shape)
+    sums.copy_(total)
     return total, moments
+
+
+def bias_by_operator(delivery: Delivery, bias: Tensor, dz: Tensor) -> tuple[Tensor, Optional[Tensor]]:
+    """Gradient and statistics of a bias from dz [M, K] or [M, K, H, W]."""
+    groups, d = delivery.groups, operand(dz)
+
+    def gradient(examples: slice, squares: Tensor, size: int) -> Tensor:
+        return torch.ops.covnoise.bias_gradient_squares(part_of(d, examples), squares, size, False)
+
+    def sums() -> Tensor:
+        rows = dz if dz.dim() == 2 else dz.sum((2, 3), dtype=statistics_dtype(dz))
+        return groups.sums(rows.to(statistics_dtype(bias))).clone()  # never dz itself, which others may have
+
+    return delivery.bias(bias, lambda: moments_by_operator(groups, bias, gradient), sums)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from .._delivery import Delivery
 from .._recorded import Recorded
-from ._operands import lowered, moments_by_operator, operand
+from ._operands import bias_by_operator, lowered, moments_by_operator, operand, part_of
 
 
 class ConvolutionFunction(torch.autograd.Function):
@@ -19,19 +19,19 @@ class ConvolutionFunction(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor], weight_leaf: Optional[Tensor],
                 bias_leaf: Optional[Tensor], count: Tensor, stride: list[int], padding: list[int], dilation: list[int],
                 groups: int, *plan: Any) -> Tensor:
-        ctx.save_for_backward(x, weight, bias)
+        kernel = two_dimensional(weight).to(x.dtype)
+        ctx.save_for_backward(x, weight, bias, kernel)
         ctx.geometry = (stride, padding, dilation, groups)
         ctx.plan = plan
-        return F.conv2d(x, two_dimensional(weight).to(x.dtype), None if bias is None else bias.to(x.dtype), stride,
+        return F.conv2d(x, kernel, None if bias is None else bias.to(x.dtype), stride,
                         padding, dilation, groups)
 
     @staticmethod
     def backward(ctx: Any, dz: Tensor) -> tuple[Optional[Tensor], ...]:
-        x, weight, bias = ctx.saved_tensors
+        x, weight, bias, kernel = ctx.saved_tensors
         stride, padding, dilation, channel_groups = ctx.geometry
         delivery = Delivery(ctx.plan)
         groups = delivery.groups
-        kernel = two_dimensional(weight)
 
         def plain(d: Tensor, a: Tensor, mask: list[bool]) -> Any:
             return torch.ops.aten.convolution_backward(d, a, kernel.to(a.dtype), None, stride, padding, dilation, False,
@@ -44,7 +44,7 @@ class ConvolutionFunction(torch.autograd.Function):
 
             def gradient(examples: slice, squares: Tensor, size: int) -> Tensor:
                 return torch.ops.covnoise.conv2d_weight_gradient_squares(
-                    a[examples], d[examples], squares, kernel.shape, stride, padding, dilation, channel_groups, size,
+                    part_of(a, examples), part_of(d, examples), squares, kernel.shape, stride, padding, dilation, channel_groups, size,
                     False)
 
             def sums() -> Tensor:
@@ -55,8 +55,7 @@ class ConvolutionFunction(torch.autograd.Function):
             dweight, weight_statistics = delivery.weight(weight, lambda: moments_by_operator(groups, weight, gradient),
                                                          sums)
         if bias is not None and ctx.needs_input_grad[2]:
-            rows = dz.sum((2, 3), dtype=torch.promote_types(dz.dtype, torch.float32))
-            dbias, bias_statistics = delivery.rows(bias, rows, of_bias=True)
+            dbias, bias_statistics = bias_by_operator(delivery, bias, dz)
         others = [None] * (4 + len(ctx.plan))
         return (dx, dweight, dbias, weight_statistics, bias_statistics, delivery.counts(dz), *others)
 

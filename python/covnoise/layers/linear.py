@@ -9,12 +9,12 @@ from torch import Tensor
 
 from .._delivery import Delivery
 from .._recorded import Recorded
-from ._operands import lowered, moments_by_operator, operand
+from ._operands import bias_by_operator, lowered, moments_by_operator, operand, part_of
 
 
 def rows_of(x: Tensor) -> Tensor:
     """[M, ..., K] -> [M T, K]."""
-    return x.reshape(-1, x.shape[-1]).contiguous()
+    return (x if x.dim() == 2 else x.reshape(-1, x.shape[-1])).contiguous()
 
 
 def as_pixels(rows: Tensor, positions: int) -> Tensor:
@@ -26,28 +26,31 @@ class LinearFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor], weight_leaf: Optional[Tensor],
                 bias_leaf: Optional[Tensor], count: Tensor, *plan: Any) -> Tensor:
-        ctx.save_for_backward(x, weight, bias)
+        matrix = weight.to(x.dtype)
+        ctx.save_for_backward(x, weight, bias, matrix)
         ctx.plan = plan
-        return F.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
+        return F.linear(x, matrix, None if bias is None else bias.to(x.dtype))
 
     @staticmethod
     def backward(ctx: Any, dz: Tensor) -> tuple[Optional[Tensor], ...]:
-        x, weight, bias = ctx.saved_tensors
+        x, weight, bias, matrix = ctx.saved_tensors
         delivery = Delivery(ctx.plan)
         groups = delivery.groups
-        positions = x[..., 0].numel() // x.shape[0]
-        dx = dz.matmul(weight.to(dz.dtype)) if ctx.needs_input_grad[0] else None
+        positions = x.numel() // (x.shape[0] * x.shape[-1])
+        rows_of_dz = rows_of(dz)
+        dx = rows_of_dz.mm(matrix).reshape(x.shape) if ctx.needs_input_grad[0] else None
         dweight = weight_statistics = dbias = bias_statistics = None
         if ctx.needs_input_grad[1]:
-            a, d = rows_of(operand(x)), rows_of(operand(dz))
+            a, d = rows_of(operand(x)), operand(rows_of_dz)
 
             def gradient(examples: slice, squares: Tensor, size: int) -> Tensor:
                 rows = slice(examples.start * positions, examples.stop * positions)
                 if size == 1 and positions > 1 and x.is_cuda:  # squares in registers instead of gradients in memory
-                    pixels = (as_pixels(value[rows], positions) for value in (a, d))
+                    pixels = (as_pixels(part_of(value, rows), positions) for value in (a, d))
                     return torch.ops.covnoise.conv2d_weight_gradient_squares(*pixels, squares, [*weight.shape, 1, 1],
                                                                              [1], [0], [1], 1, 1, False)
-                return torch.ops.covnoise.linear_weight_gradient_squares(a[rows], d[rows], squares, size * positions)
+                return torch.ops.covnoise.linear_weight_gradient_squares(part_of(a, rows), part_of(d, rows), squares,
+                                                                         size * positions)
 
             def sums() -> Tensor:
                 examples = groups.examples
@@ -63,13 +66,9 @@ class LinearFunction(torch.autograd.Function):
             dweight, weight_statistics = delivery.weight(weight, lambda: moments_by_operator(groups, weight, gradient),
                                                          sums)
         if bias is not None and ctx.needs_input_grad[2]:
-            rows = dz.reshape(dz.shape[0], positions, -1).sum(1, dtype=bias_dtype(dz))
-            dbias, bias_statistics = delivery.rows(bias, rows, of_bias=True)
+            pixels = rows_of_dz if positions == 1 else as_pixels(rows_of_dz, positions)
+            dbias, bias_statistics = bias_by_operator(delivery, bias, pixels)
         return (dx, dweight, dbias, weight_statistics, bias_statistics, delivery.counts(dz), *[None] * len(ctx.plan))
-
-
-def bias_dtype(dz: Tensor) -> torch.dtype:
-    return torch.promote_types(dz.dtype, torch.float32)
 
 
 class RecordedLinear(Recorded):

@@ -161,21 +161,6 @@ std::tuple<at::Tensor, at::Tensor> gradients(const at::Tensor& dz_any, const at:
           kernel ? weight_gradient_of(dz, x, weight, geometry) : nothing_like(weight)};
 }
 
-at::Tensor convolution_squares(const at::Tensor& x_any, const at::Tensor& dz_any, at::Tensor& squares,
-                               at::IntArrayRef weight_sizes, at::IntArrayRef stride, at::IntArrayRef padding,
-                               at::IntArrayRef dilation, std::int64_t groups, std::int64_t examples_per_group,
-                               bool spatial) {
-  const c10::cuda::CUDAGuard guard(x_any.device());
-  const auto x = channels_last(x_any), dz = channels_last(dz_any);
-  if (!has_hopper_kernels(x))
-    return portable::weight_gradient_squares(x, dz, squares, weight_sizes, {stride, padding, dilation, groups},
-                                             examples_per_group, spatial);
-  return weight_gradient_by_kernel(
-      weight_gradient_call(x, dz, shape_of(x, weight_sizes, {stride, padding, dilation, groups}),
-                           spatial ? GradientSquares::kSpatial : GradientSquares::kGroups, examples_per_group),
-      x, weight_sizes, added_to(squares, c10::multiply_integers(weight_sizes)));
-}
-
 /// In float32, of operands in any precision.
 at::Tensor linear_gradient(const at::Tensor& a, const at::Tensor& dz) {
   if (a.scalar_type() != at::kBFloat16) return dz.t().mm(a);
@@ -224,6 +209,43 @@ at::Tensor linear_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor&
       return weight_gradient_by_kernel(call, a, {outputs, inputs}, added_to(squares, outputs * inputs));
   }
   return linear_group_squares(a, dz, squares, examples_per_group);
+}
+
+/// Whether every pixel is in one patch, as in the first layer of a vision transformer: a linear layer over patches.
+bool has_disjoint_patches(at::IntArrayRef weight, const Geometry& g) {
+  return weight[2] * weight[3] > 1 && g.stride.front() == weight[2] && g.stride.back() == weight[3] &&
+         all_are(g.padding, 0) && all_are(g.dilation, 1) && g.groups == 1;
+}
+
+/// [M, C, H, W] -> [M T, C kh kw], T disjoint patches, in one copy.
+at::Tensor patch_rows(const at::Tensor& x, const at::Tensor& dz, at::IntArrayRef weight) {
+  const std::int64_t rows = dz.size(2), columns = dz.size(3);
+  return x.narrow(2, 0, rows * weight[2])
+      .narrow(3, 0, columns * weight[3])
+      .reshape({x.size(0), x.size(1), rows, weight[2], columns, weight[3]})
+      .permute({0, 2, 4, 1, 3, 5})
+      .reshape({x.size(0) * rows * columns, x.size(1) * weight[2] * weight[3]});
+}
+
+at::Tensor convolution_squares(const at::Tensor& x_any, const at::Tensor& dz_any, at::Tensor& squares,
+                               at::IntArrayRef weight_sizes, at::IntArrayRef stride, at::IntArrayRef padding,
+                               at::IntArrayRef dilation, std::int64_t groups, std::int64_t examples_per_group,
+                               bool spatial) {
+  const c10::cuda::CUDAGuard guard(x_any.device());
+  const auto x = channels_last(x_any), dz = channels_last(dz_any);
+  if (!has_hopper_kernels(x))
+    return portable::weight_gradient_squares(x, dz, squares, weight_sizes, {stride, padding, dilation, groups},
+                                             examples_per_group, spatial);
+  if (!spatial && has_disjoint_patches(weight_sizes, {stride, padding, dilation, groups})) {
+    auto matrix = squares.view({weight_sizes[0], -1});
+    const auto rows = dz.permute({0, 2, 3, 1}).reshape({-1, weight_sizes[0]});
+    return linear_squares(patch_rows(x, dz, weight_sizes), rows, matrix, examples_per_group * dz.size(2) * dz.size(3))
+        .view(weight_sizes);
+  }
+  return weight_gradient_by_kernel(
+      weight_gradient_call(x, dz, shape_of(x, weight_sizes, {stride, padding, dilation, groups}),
+                           spatial ? GradientSquares::kSpatial : GradientSquares::kGroups, examples_per_group),
+      x, weight_sizes, added_to(squares, c10::multiply_integers(weight_sizes)));
 }
 
 at::Tensor bias_squares(const at::Tensor& dz_any, at::Tensor& squares, std::int64_t examples_per_group, bool spatial) {

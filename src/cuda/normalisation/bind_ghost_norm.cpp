@@ -69,6 +69,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward(
   const c10::cuda::CUDAGuard guard(x_any.device());
   const auto x = channels_last(x_any), dy = channels_last(dy_any);
   check(x, ghost_batch);
+  TORCH_CHECK(!relu || y.has_value(), "the backward of ghost batch normalisation with a ReLU needs its output");
   const auto output = y.has_value() ? channels_last(*y) : at::Tensor();
   if (!has_general_kernels(x))
     return portable::ghost_norm_backward({dy, x, output, weight, statistics, ghost_batch, relu, residual,

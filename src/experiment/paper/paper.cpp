@@ -66,6 +66,21 @@ void refuse_other_size(const fs::path& path, bool quick) {
                       quick ? "without" : "with"));
 }
 
+/// Refuses to replace a result whose runs had other settings: none of them would count, and its numbers would be lost.
+void refuse_other_settings(const fs::path& path, std::vector<std::string> settings) {
+  auto kept = kept_json(path).value("settings", settings);
+  std::sort(kept.begin(), kept.end());
+  std::sort(settings.begin(), settings.end());
+  const auto text = [](const std::vector<std::string>& all) {
+    return all.empty() ? "none" : fmt::format("{}", fmt::join(all, ", "));
+  };
+  require(
+      kept == settings,
+      fmt::format("{} holds results with other settings on top of the recipes ({}, not {}): repeat the command with "
+                  "them, or choose another --results",
+                  path.parent_path().string(), text(kept), text(settings)));
+}
+
 Json run_json(const Trained& run) {
   Json json{{"name", run.spec.name}, {"state", state_text(run)}, {"epochs", run.summary.epoch}};
   if (!run.stored) return json;
@@ -80,8 +95,8 @@ std::string device_of_item(const Context& context) {
 }
 
 /// The settings of the runs; none for an item without runs.
-std::vector<std::string> settings_of(const Context& context) {
-  return context.item.rows.empty() ? std::vector<std::string>{} : context.options.set;
+std::vector<std::string> settings_of(const Item& item, const Options& options) {
+  return item.rows.empty() ? std::vector<std::string>{} : options.set;
 }
 
 /// Where recipes and results are, if not in their usual places.
@@ -103,7 +118,7 @@ Json item_json(const Context& context, const Result& result) {
             {"notes", result.notes},
             {"figures", result.figures},
             {"numbers", result.numbers},
-            {"settings", settings_of(context)},
+            {"settings", settings_of(context.item, context.options)},
             {"folders", folders_of(context.options)},
             {"runs", Json::array()}};
   for (const auto& table : result.tables) json["tables"].push_back(table.to_json());
@@ -135,7 +150,7 @@ void add_notes(const Context& context, Result& result) {
     result.notes.push_back(
         fmt::format("Left out, without a recipe in {}: {}.", context.options.recipes.string(), fmt::join(rows, ", ")));
   }
-  if (const auto settings = settings_of(context); !settings.empty()) {
+  if (const auto settings = settings_of(context.item, context.options); !settings.empty()) {
     result.notes.push_back(fmt::format("Settings on top of the recipes: {}.", fmt::join(settings, ", ")));
   }
   if (const auto note = incomplete_note(context); !note.empty()) result.notes.push_back(note);
@@ -197,6 +212,7 @@ Outcome reproduce(const std::string& name, const Options& options) {
   const Item item = item_of(name, options);
   const fs::path folder = options.results_folder() / name, path = folder / (name + ".json");
   refuse_other_size(path, options.quick);
+  refuse_other_settings(path, settings_of(item, options));
   const auto specs = planned_runs(name, options);
   create_folders(folder);
   std::vector<std::string> failures;

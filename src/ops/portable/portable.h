@@ -29,6 +29,9 @@ at::Tensor linear_group_squares(const at::Tensor& a, const at::Tensor& dz, at::T
 at::Tensor bias_gradient_squares(const at::Tensor& dz, at::Tensor& squares, std::int64_t examples_per_group,
                                  bool spatial);
 
+/// As the operator moment_totals (ops/moment_totals.h).
+at::Tensor moment_totals(at::TensorList moments, at::ArrayRef<double> weights);
+
 /// What ghost_batch_norm (ops/ghost_batch_norm.h) takes.
 struct NormForward {
   at::Tensor x, residual;  ///< [M, C, H, W]; the residual may be undefined
@@ -42,7 +45,7 @@ std::tuple<at::Tensor, at::Tensor> ghost_norm(const NormForward& call);
 
 /// What ghost_batch_norm_backward takes.
 struct NormBackward {
-  at::Tensor dy, x, y;  ///< y is needed with a ReLU and a residual
+  at::Tensor dy, x, y;  ///< y is needed with a ReLU
   at::Tensor weight, statistics;
   std::int64_t ghost_batch = 0;
   bool relu = false, residual = false;

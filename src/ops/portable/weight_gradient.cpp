@@ -1,8 +1,8 @@
 #include "covnoise/ops/internal/group_squares.h"
 #include "ops/portable/portable.h"
+#include "ops/portable/products.h"
 
 #include <ATen/ATen.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <vector>
@@ -13,15 +13,6 @@ namespace {
 constexpr std::int64_t kMostElements = std::int64_t{1} << 28;  // of patches, or of gradients, in memory at once
 constexpr std::int64_t kLibraryGroup = 32;  // examples of a group from which on the library's weight gradient is taken
 constexpr std::int64_t kProducts = 256;     // at least, where the examples allow it: a GPU wants many small products
-
-/// Batched a b with sums in float32 also for factors in bfloat16.
-at::Tensor products(const at::Tensor& a, const at::Tensor& b) {
-  if (a.scalar_type() != at::kBFloat16) return at::bmm(a, b);
-#if TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 208
-  if (a.is_cuda()) return at::bmm(a, b, at::kFloat);
-#endif
-  return at::bmm(a.to(at::kFloat), b.to(at::kFloat));
-}
 
 /// [M, C, Ho, Wo] -> [M, T, C], T output positions; a view if channels are last.
 at::Tensor by_position(const at::Tensor& dz) {
@@ -56,25 +47,65 @@ at::Tensor group_gradients(const at::Tensor& d, const at::Tensor& a, std::int64_
   return gradients.view({-1, group / each, gradients.size(1), gradients.size(2)}).sum(1);
 }
 
-/// Of large groups, one after the other: the library reads x and dz once, without patches, which would be a copy of kh
-/// kw times x. Activations of low precision give gradients of the groups in that precision, as autocast does.
+/// Weight gradients [n, O, C, kh, kw] of n groups, one after the other: the library reads x and dz once, without
+/// patches, which would be a copy of kh kw times x.
+at::Tensor one_by_one(const at::Tensor& x, const at::Tensor& dz, const std::vector<std::int64_t>& sizes,
+                      at::IntArrayRef weight, const Geometry& g, at::ScalarType type) {
+  const auto like = at::empty(weight, x.options(), x.suggest_memory_format());
+  const auto all = at::empty(sizes, x.options().dtype(type));
+  const std::int64_t group = x.size(0) / sizes[0];
+  for (std::int64_t i = 0; i < sizes[0]; ++i) {
+    const auto of_group = [&](const at::Tensor& whole) { return whole.narrow(0, i * group, group); };
+    all[i].copy_(std::get<1>(at::convolution_backward(of_group(dz), of_group(x), like, at::OptionalIntArrayRef(),
+                                                      g.stride, g.padding, g.dilation, /*transposed=*/false, {0, 0},
+                                                      g.groups, {false, true, false})));
+  }
+  return all;
+}
+
+/// [n m, C, H, W] -> [m, n C, H, W] with channels last.
+at::Tensor groups_as_channels(const at::Tensor& x, std::int64_t n) {
+  const std::int64_t m = x.size(0) / n, c = x.size(1), h = x.size(2), w = x.size(3);
+  const auto rows = x.permute({0, 2, 3, 1}).reshape({n, m, h, w, c});
+  return rows.permute({1, 2, 3, 0, 4}).reshape({m, h, w, n * c}).permute({0, 3, 1, 2});
+}
+
+/// The same in one call: a convolution with n channel groups, one for each group of examples. For two copies of the
+/// activations it saves n launches, each too small for a GPU.
+at::Tensor all_at_once(const at::Tensor& x, const at::Tensor& dz, const std::vector<std::int64_t>& sizes,
+                       const Geometry& g, at::ScalarType type) {
+  const std::int64_t n = sizes[0];
+  const auto like =
+      at::empty({n * sizes[1], sizes[2], sizes[3], sizes[4]}, x.options(), at::MemoryFormat::ChannelsLast);
+  const auto gradients =
+      std::get<1>(at::convolution_backward(groups_as_channels(dz, n), groups_as_channels(x, n), like,
+                                           at::OptionalIntArrayRef(), g.stride, g.padding, g.dilation,
+                                           /*transposed=*/false, {0, 0}, n, {false, true, false}));
+  return gradients.to(type).reshape(sizes);
+}
+
+/// Whether a convolution with a channel group for each group of examples is the faster way (docs/performance.md).
+bool is_narrow(at::IntArrayRef weight, const Geometry& g) {
+  constexpr std::int64_t kAligned = 8, kWidest = 64;
+  const auto fits = [&](std::int64_t channels) { return channels % kAligned == 0 && channels <= kWidest; };
+  return g.groups == 1 && fits(weight[0]) && fits(weight[1]);
+}
+
+/// Of large groups, by the library. Activations of low precision give gradients of the groups in that precision, as
+/// autocast does.
 at::Tensor squares_by_library(const at::Tensor& x, const at::Tensor& dz, at::Tensor& squares, at::IntArrayRef weight,
                               const Geometry& g, std::int64_t group) {
-  const auto like = at::empty(weight, x.options(), x.suggest_memory_format());
   const std::int64_t groups = x.size(0) / group;
-  const std::int64_t block = std::clamp<std::int64_t>(kMostElements / like.numel(), 1, groups);
+  const std::int64_t block = std::clamp<std::int64_t>(kMostElements / squares.numel(), 1, groups);
+  const auto type = squares.scalar_type();
   auto gradient = at::zeros(weight, squares.options());
   auto sums = squares.view(weight);
   for (std::int64_t first = 0; first < groups; first += block) {
     std::vector<std::int64_t> sizes = weight.vec();
     sizes.insert(sizes.begin(), std::min(block, groups - first));
-    const auto all = at::empty(sizes, squares.options());
-    for (std::int64_t i = 0; i < sizes[0]; ++i) {
-      const auto of_group = [&](const at::Tensor& whole) { return whole.narrow(0, (first + i) * group, group); };
-      all[i].copy_(std::get<1>(at::convolution_backward(of_group(dz), of_group(x), like, at::OptionalIntArrayRef(),
-                                                        g.stride, g.padding, g.dilation, /*transposed=*/false, {0, 0},
-                                                        g.groups, {false, true, false})));
-    }
+    const auto part = [&](const at::Tensor& whole) { return whole.narrow(0, first * group, sizes[0] * group); };
+    const auto all = is_narrow(weight, g) ? all_at_once(part(x), part(dz), sizes, g, type)
+                                          : one_by_one(part(x), part(dz), sizes, weight, g, type);
     gradient.add_(all.sum(0));
     sums.add_(all.square().sum(0));
   }

@@ -44,14 +44,15 @@ std::string noise_text(const NoiseOptions& noise, const NoiseStructure& structur
   else if (noise.estimator != "ghost" && noise.estimator != "auto")
     text += fmt::format(" ({})", noise.estimator);
   text += fmt::format(" in the {}", placement_name(noise.placement));
+  const auto share = fmt::format(", for {:g} % of the training", 100 * noise.stop_after);
   if (noise.radius > 0) {
     text += fmt::format(", radius {:g}", noise.radius);
     if (structure.scaled_by_batch()) text += fmt::format(" for batches above {}", noise.small_batch);
-    return text + fmt::format(", for {:g} % of the training", 100 * noise.stop_after);
+    return text + share;
   }
-  if (!structure.scaled_by_batch()) return text + fmt::format(", sigma {:g}", noise.sigma);
+  if (!structure.scaled_by_batch()) return text + fmt::format(", sigma {:g}", noise.sigma) + share;
   text += noise.scale.match ? ", scale matched to" : fmt::format(", scale {:g} for", noise.scale.factor);
-  return text + fmt::format(" batch {}, for {:g} % of the training", noise.small_batch, 100 * noise.stop_after);
+  return text + fmt::format(" batch {}", noise.small_batch) + share;
 }
 
 /// The ghost penalty, for the first line of a run; empty without one.

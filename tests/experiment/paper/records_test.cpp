@@ -114,6 +114,25 @@ TEST_F(PaperTest, ATableOfSomeRowsInAFolderOfItsOwn) {
   EXPECT_EQ(outcome.paths.front(), o.results / "table2" / "table2.json");
 }
 
+/// Runs with other settings do not count, so the table would lose its numbers.
+TEST_F(PaperTest, ResultsOfOtherSettingsAreNotReplaced) {
+  auto o = options(false);
+  o.train = false;
+  o.set = {"train.precision=bf16", "run.device=cuda"};
+  reproduce("table3", o);
+  const auto before = read_file(results() / "table3" / "table3.json");
+  o.set.pop_back();
+  try {
+    reproduce("table3", o);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("(run.device=cuda, train.precision=bf16, not train.precision=bf16)"));
+  }
+  EXPECT_EQ(read_file(results() / "table3" / "table3.json"), before);
+  o.set = {"run.device=cuda", "train.precision=bf16"};
+  reproduce("table3", o);
+}
+
 TEST_F(PaperTest, QuickResultsDoNotReplaceFullOnes) {
   auto o = options(false);
   o.train = false;

@@ -8,6 +8,7 @@
 #include "support/device.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
 
 // The operators in terms of PyTorch's own against the kernels of the CPU, which have tests of their own.
@@ -30,7 +31,22 @@ struct Layer {
 
 const std::vector<Layer> kLayers = {{3, 4, 6, 5, 3, {1, 1}, {1, 1}, {1, 1}, 1},
                                     {4, 6, 7, 7, 3, {2, 1}, {1, 0}, {1, 2}, 2},
-                                    {5, 2, 4, 4, 1, {1, 1}, {0, 0}, {1, 1}, 1}};
+                                    {5, 2, 4, 4, 1, {1, 1}, {0, 0}, {1, 1}, 1},
+                                    {8, 16, 5, 6, 3, {2, 2}, {1, 1}, {1, 1}, 1}};
+
+TEST(PortableMomentTotals, AreThoseOfTheKernel) {
+  at::manual_seed(3);
+  const std::vector<at::Tensor> moments = {normals({2, 300, 70}).square(), normals({2}).square(),
+                                           normals({2, 3, 0}).square()};
+  const auto op = c10::Dispatcher::singleton()
+                      .findSchemaOrThrow("covnoise::moment_totals", "")
+                      .typed<at::Tensor(at::TensorList, at::ArrayRef<double>)>();
+  const std::vector<double> weights = {1.0, -0.5, 0.0, 2.0};
+  const auto expected = op.call(moments, weights);
+  expect_equal(portable::moment_totals(moments, weights), expected);
+  EXPECT_NEAR(expected[1].item<double>(), 2 * (moments[0][0].square().sum() + moments[1][0].square()).item<double>(),
+              1e-8);
+}
 
 class PortableWeightGradient : public ::testing::TestWithParam<std::tuple<std::size_t, std::int64_t, bool>> {};
 
@@ -57,7 +73,7 @@ TEST_P(PortableWeightGradient, IsThatOfTheKernel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, PortableWeightGradient,
-                         ::testing::Combine(::testing::Values(0, 1, 2), ::testing::Values(1, 6, 32, 96),
+                         ::testing::Combine(::testing::Values(0, 1, 2, 3), ::testing::Values(1, 6, 32, 96),
                                             ::testing::Bool()));
 
 TEST(Portable, LinearLayersAndBiasesAreThoseOfTheKernels) {
@@ -125,6 +141,36 @@ TEST(Portable, GhostNormOfLowPrecisionKeepsPreciseStatistics) {
   const auto groups = x.to(at::kDouble).view({2, 4, 2, 256}).permute({0, 2, 1, 3}).reshape({2, 2, -1});
   expect_equal(statistics[0], groups.mean(2), 1e-5);
   expect_equal(statistics[1], groups.var(2, /*unbiased=*/false).rsqrt(), 1e-4);
+}
+
+/// Of the same rounded activations; what is summed is not rounded, dx is. Few channels and many take different ways.
+TEST(Portable, GhostNormOfLowPrecisionHasPreciseGradients) {
+  if (!testing::device().is_cuda()) GTEST_SKIP() << "bfloat16 is for GPUs";
+  for (const std::int64_t channels : {6, 70}) {
+    at::manual_seed(7);
+    const auto low = [&](double shift) {
+      return testing::on_device(normals({8, channels, 6, 6}).add_(shift).to(at::kBFloat16));
+    };
+    const auto x = low(1), dy = low(0);
+    const auto weight = testing::on_device(at::rand({channels}) + 0.5), bias = at::zeros_like(weight);
+    const auto squares = [&](at::ScalarType type) {
+      return std::array<at::Tensor, 2>{at::zeros_like(weight, type), at::zeros_like(weight, type)};
+    };
+    const auto run = [&](at::ScalarType of_activations, at::ScalarType type) {
+      const auto w = weight.to(type), b = bias.to(type);
+      const auto [y, statistics] = portable::ghost_norm(
+          {x.to(of_activations), {}, w, b, at::zeros_like(w), at::ones_like(w), 4, 0.1, 1e-5, false});
+      const auto [of_weight, of_bias] = squares(type);
+      const auto [dx, dresidual, dweight, dbias] = portable::ghost_norm_backward(
+          {dy.to(of_activations), x.to(of_activations), y, w, statistics, 4, false, false, of_weight, of_bias, 4});
+      return std::vector<at::Tensor>{dweight, dbias, of_weight, of_bias, dx};
+    };
+    const auto actual = run(at::kBFloat16, at::kFloat), expected = run(at::kDouble, at::kDouble);
+    const double rounding = channels > 64 ? 3e-3 : 1e-5;
+    for (const std::size_t i : {0, 1, 2, 3})
+      expect_equal(actual[i], expected[i], rounding * expected[i].abs().max().item<double>());
+    expect_equal(actual[4], expected[4], 0.02);
+  }
 }
 
 TEST(Portable, ImagesAreThoseOfTheKernel) {

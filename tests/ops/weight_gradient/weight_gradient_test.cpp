@@ -205,6 +205,20 @@ TEST(Conv2dWeightGradientSquares, HeightAndWidthAreNotMixedUp) {
   expect_close(squares, expected.square() + 1);
 }
 
+/// On a GPU a linear layer over patches.
+TEST(Conv2dWeightGradientSquares, PatchesThatDoNotOverlap) {
+  for (const auto dtype : {at::kFloat, at::kDouble})
+    for (const std::int64_t group : {1, 2, 4}) {
+      const Sizes s{4, 3, 8, 13, 8, 4, 4};  // a row of pixels is left over
+      const at::Tensor x = testing::on_device(s.x(dtype)), dz = testing::on_device(s.dz(dtype));
+      at::Tensor squares = at::zeros(s.weight(), x.options());
+      const auto sums = conv2d_weight_gradient_squares(x, dz, squares, s.weight(), {4}, {0}, {1}, 1, group, false);
+      const auto [expected_sums, expected_squares] = brute_force(s, x, dz, group);
+      expect_close(sums, expected_sums);
+      expect_close(squares, expected_squares);
+    }
+}
+
 TEST(Conv2dWeightGradientSquares, SpatialDropsTheCrossTermsOfPositions) {
   const Sizes s{4, 3, 8, 6, 5, 3, 1, 1};
   const at::Tensor x = testing::on_device(s.x(at::kDouble)), dz = testing::on_device(s.dz(at::kDouble));
