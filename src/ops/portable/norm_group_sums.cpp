@@ -20,7 +20,7 @@ at::Tensor weight_contributions(const at::Tensor& dy, const at::Tensor& x, const
   const auto of_blocks = [&](const at::Tensor& values) {  // [A, B]
     return values.reshape({s.statistic_rows, 1, s.statistic_channels, 1});
   };
-  const auto products = dy.mul(x).sum(1, false, dbias.scalar_type());
+  const auto products = x.to(dbias.scalar_type()).mul(dy).sum(1);  // not rounded to a low precision
   return blocks(products).sub(of_blocks(mean) * blocks(dbias)).mul_(of_blocks(rstd)).reshape({s.examples, s.channels});
 }
 
