@@ -143,15 +143,16 @@ void check_running(Checker& checker) {
   checker.compare("norm running variance", as_values(running_variance.download()), wanted_variance, 1e-6);
 }
 
-void time_one(int n, int side, int channels, Scalar type) {
-  const GhostShape shape{n, side * side, channels, 128, type};
+void time_one(int n, int side, int channels, Scalar type, int ghost_batch = 128) {
+  const GhostShape shape{n, side * side, channels, ghost_batch, type};
   const std::size_t size = static_cast<std::size_t>(n) * side * side * channels;
   const Tensor x(size, type), r(size, type), y(size, type), dy(size, type), dx(size, type), dr(size, type);
   for (const Tensor* t : {&x, &r, &dy}) fill_random(t->get(), size, type, 7);
   const Buffer<float> weight(std::vector<float>(channels, 1.0f)), bias(std::vector<float>(channels, 0.1f));
   const Layer layer(shape);
   const std::string name = std::to_string(n) + "x" + std::to_string(side) + "x" + std::to_string(side) + "x" +
-                           std::to_string(channels) + (type == Scalar::kBFloat16 ? " bf16" : " fp32");
+                           std::to_string(channels) + (type == Scalar::kBFloat16 ? " bf16" : " fp32") +
+                           (ghost_batch == n ? " one batch" : "");
   const double bytes = static_cast<double>(size) * bytes_of(type);
   const auto statistics = [&](cudaStream_t s) {
     ghost_norm_partials(shape, x.get(), layer.partials(), s);
@@ -198,6 +199,7 @@ void check_ghost_norm(Checker& checker, bool small) {
           if (!small) check_one(checker, {{8, 16, 96, 4, type}, relu, residual, per_example, 0});
         }
   check_one(checker, {{6, 64, 32, 3, Scalar::kFloat32}, false, false, true, 1000});
+  check_one(checker, {{40, small ? 9 : 1024, 64, 40, Scalar::kFloat32}, false, false, true, 0});  // one ghost batch
   if (!small) check_one(checker, {{64, 64, 512, 32, Scalar::kFloat32}, true, false, false, 0});
 }
 
@@ -206,6 +208,8 @@ void time_ghost_norm(int n) {
   time_one(n, 16, 32, Scalar::kBFloat16);
   time_one(n, 8, 64, Scalar::kBFloat16);
   time_one(n, 32, 16, Scalar::kFloat32);
+  time_one(n, 32, 64, Scalar::kBFloat16, n);
+  time_one(n, 4, 512, Scalar::kBFloat16, n);
 }
 
 }  // namespace covnoise::cuda::bench

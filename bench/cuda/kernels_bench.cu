@@ -80,6 +80,7 @@ int check_all(bool small) {
   check_weight_gradient(checker, small);
   check_narrow_conv(checker, small);
   check_ghost_norm(checker, small);
+  check_norm_sums(checker, small);
   return checker.finish();
 }
 
@@ -90,6 +91,7 @@ void time_all(const char* part, bool only_once) {
   if (wanted("weight")) time_weight_gradient(4096);
   if (wanted("conv")) time_narrow_conv(4096);
   if (wanted("norm")) time_ghost_norm(4096);
+  if (wanted("sums")) time_norm_sums(4096);
   if (wanted("update")) time_update();
   if (wanted("augment")) time_augment(4096);
 }
@@ -108,7 +110,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "kernels_bench: %s\n", error.what());
     return 1;
   }
-  std::fprintf(stderr,
-               "usage: kernels_bench check | sanitize | once | time [weight | conv | norm | update | augment]\n");
+  std::fprintf(
+      stderr, "usage: kernels_bench check | sanitize | once | time [weight | conv | norm | sums | update | augment]\n");
   return 2;
 }

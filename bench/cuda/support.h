@@ -143,6 +143,8 @@ void check_narrow_conv(Checker& checker, bool small);
 void time_narrow_conv(int examples);
 void check_ghost_norm(Checker& checker, bool small);
 void time_ghost_norm(int examples);
+void check_norm_sums(Checker& checker, bool small);
+void time_norm_sums(int examples);
 void check_update(Checker& checker);
 void time_update();
 void check_augment(Checker& checker);

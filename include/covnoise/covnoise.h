@@ -36,6 +36,7 @@
 #include "covnoise/ops/ghost_batch_norm.h"
 #include "covnoise/ops/group_variance.h"
 #include "covnoise/ops/load_images.h"
+#include "covnoise/ops/norm_group_sums.h"
 #include "covnoise/ops/philox.h"
 #include "covnoise/ops/random.h"
 #include "covnoise/ops/sgd_update.h"

@@ -68,14 +68,13 @@ class Delivery:
         result[1] = self.part * self.groups.number
         return result
 
-    def rows(self, parameter: Tensor, rows: Tensor, gradient: Optional[Tensor] = None,
-             of_bias: bool = False) -> tuple[Tensor, Optional[Tensor]]:
-        """Of contributions by example, [M, *sizes of the parameter]; their sum is `gradient`, where it is known."""
-        rows = rows.to(statistics_dtype(parameter))
-
-        def moments() -> tuple[Tensor, Tensor]:
-            both = self.groups.moments(self.groups.sums(rows))
-            return both[0].clone() if gradient is None else gradient, both
+    def group_sums(self, parameter: Tensor, sums: Tensor, moments: Tensor, gradient: Tensor,
+                   of_bias: bool = False) -> tuple[Tensor, Optional[Tensor]]:
+        """Of the groups' sums S [G, n], their moments [2, n] and their sum, a tensor of its own, as an operator gives
+        them."""
+        def by_operator() -> tuple[Tensor, Tensor]:
+            both = moments.reshape(2, *parameter.shape).to(statistics_dtype(parameter))
+            return gradient.reshape(parameter.shape), both
 
         deliver = self.bias if of_bias else self.weight
-        return deliver(parameter, moments, lambda: self.groups.sums(rows).clone())
+        return deliver(parameter, by_operator, lambda: sums.reshape(-1, *parameter.shape))

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ._delivery import Delivery, refuse_second_derivative
+from ._record import compiling
 from .layers._operands import autocast_dtype, operand
-from .layers.normalisation import RecordedBatchNorm, over_positions
+from .layers.normalisation import Contributions, RecordedBatchNorm, as_rows
 
 
 class GhostBatchNorm(_BatchNorm):
@@ -39,10 +40,11 @@ class GhostBatchNorm(_BatchNorm):
         y, mean, var = GhostNormFunction.apply(self.operand(x), self.weight, self.bias, *leaves, self.running_mean,
                                                self.running_var, self.ghost_batch, self.momentum, self.eps, *plan)
         with torch.no_grad():
-            self.running_mean.copy_(mean)
-            self.running_var.copy_(var)
+            if mean is not None:
+                self.running_mean.copy_(mean)
+                self.running_var.copy_(var)
             self.num_batches_tracked.add_(1)
-        return y.reshape(x.shape).to(x.dtype)
+        return (y if x.dim() == 4 else y.reshape(x.shape)).to(x.dtype)
 
     def operand(self, x: Tensor) -> Tensor:
         """[M, C, H, W] in a type that the operator takes."""
@@ -61,14 +63,24 @@ def parts_of(examples: int, ghost_batch: int) -> list[tuple[int, int, int]]:
     return [part for part in parts if part[0] < part[1]]
 
 
+def total(values: list[Tensor]) -> Tensor:
+    result = values[0]
+    for value in values[1:]:
+        result = result + value
+    return result
+
+
 class GhostNormFunction(torch.autograd.Function):
-    """Returns y and the new running statistics. Records where it has leaves."""
+    """Returns y. Changes the running statistics in place; torch.compile, which cannot follow that here, gets the new ones.
+    Records where it has leaves."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, weight_leaf: Optional[Tensor],
                 bias_leaf: Optional[Tensor], count: Optional[Tensor], running_mean: Tensor, running_var: Tensor,
-                ghost_batch: int, momentum: float, eps: float, *plan: Any) -> tuple[Tensor, Tensor, Tensor]:
-        mean, var = running_mean.clone(), running_var.clone()
+                ghost_batch: int, momentum: float, eps: float,
+                *plan: Any) -> tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
+        new = compiling()
+        mean, var = (running_mean.clone(), running_var.clone()) if new else (running_mean, running_var)
         outputs, statistics = [], []
         for begin, end, size in parts_of(x.shape[0], ghost_batch):
             y, moments = torch.ops.covnoise.ghost_batch_norm(x[begin:end], None, weight, bias, mean, var, size,
@@ -77,8 +89,11 @@ class GhostNormFunction(torch.autograd.Function):
             statistics.append(moments)
         ctx.save_for_backward(x, weight, bias, *statistics)
         ctx.ghost_batch, ctx.plan = ghost_batch, plan
+        y = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        if not new:
+            return y, None, None
         ctx.mark_non_differentiable(mean, var)
-        return outputs[0] if len(outputs) == 1 else torch.cat(outputs), mean, var
+        return y, mean, var
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor, dmean: None, dvar: None) -> tuple[Optional[Tensor], ...]:
@@ -87,42 +102,39 @@ class GhostNormFunction(torch.autograd.Function):
         delivery = Delivery(ctx.plan) if ctx.plan else None
         size = delivery.groups.size if delivery else 0
         fast = delivery is not None and not delivery.by_group() and size in (1, ctx.ghost_batch)
-        sums, squares = weight.new_zeros((2, 2, weight.shape[0]))  # [weight, bias] each
-        gradients = []
+        gradients, dweights, dbiases, squares = [], [], [], []
         for (begin, end, ghost), moments in zip(parts_of(x.shape[0], ctx.ghost_batch), statistics):
             group = 1 if size == 1 else ghost
-            part = torch.zeros_like(squares) if fast else (None, None)
+            part = weight.new_zeros((2, weight.shape[0])) if fast else (None, None)  # [weight, bias]
             dx, _, dweight, dbias = torch.ops.covnoise.ghost_batch_norm_backward(
                 dy[begin:end], x[begin:end], None, weight, moments, ghost, False, False, part[0], part[1], group)
             gradients.append(dx)
-            sums += torch.stack((dweight, dbias))
+            dweights.append(dweight)
+            dbiases.append(dbias)
             if fast:
-                squares += part / group
+                squares.append(part if group == 1 else part / group)
         dx = gradients[0] if len(gradients) == 1 else torch.cat(gradients)
+        dweight, dbias = total(dweights), total(dbiases)
         others = [None] * (5 + len(ctx.plan))
-        dweight, dbias = sums[0].clone(), sums[1].clone()
         if delivery is None:
             return (dx, dweight, dbias, None, None, None, *others)
+        given = [parameter if needed else None for parameter, needed in zip((weight, bias), ctx.needs_input_grad[1:3])]
         if fast:
-            both = torch.stack((sums, squares), 1)
-            parts = [(dweight, both[0].clone()), (dbias, both[1].clone())]
+            of_weight, of_bias = total(squares)
+            found = (dweight, dbias, torch.stack((dweight, of_weight)), torch.stack((dbias, of_bias)))
+            parts = tuple(None if given[i % 2] is None else value for i, value in enumerate(found))
         else:
-            of_weight, of_bias = contributions(dy, x, statistics, ctx.ghost_batch)
-            parts = [delivery.rows(weight, of_weight, dweight), delivery.rows(bias, of_bias, dbias, of_bias=True)]
-        for i in (0, 1):
-            if not ctx.needs_input_grad[1 + i]:
-                parts[i] = (None, None)
-        return (dx, parts[0][0], parts[1][0], parts[0][1], parts[1][1], delivery.counts(dy), *others)
+            mean, rstd = means_of(statistics, x.shape[0], ctx.ghost_batch)
+            parts = Contributions(delivery, as_rows(dy), as_rows(x), mean, rstd).parts(*given)
+        return (dx, *parts, delivery.counts(dy), *others)
 
 
-def contributions(dy: Tensor, x: Tensor, statistics: list[Tensor], ghost_batch: int) -> tuple[Tensor, Tensor]:
-    """Those of each example to weight and bias, [M, C]."""
-    by_example = []
-    for (begin, end, ghost), moments in zip(parts_of(x.shape[0], ghost_batch), statistics):
-        by_example.append(moments[:2].repeat_interleave(ghost, 1))
-    mean, rstd = torch.cat(by_example, 1)
-    of_bias = over_positions(dy)
-    return (over_positions(dy * x) - mean * of_bias) * rstd, of_bias
+def means_of(statistics: list[Tensor], examples: int, ghost_batch: int) -> Tensor:
+    """mean and rstd, one row per ghost batch; one per example where the last ghost batch is smaller."""
+    if len(statistics) == 1:
+        return statistics[0][:2]
+    parts = zip(parts_of(examples, ghost_batch), statistics)
+    return torch.cat([moments[:2].repeat_interleave(ghost, 1) for (_, _, ghost), moments in parts], 1)
 
 
 class RecordedGhostBatchNorm(RecordedBatchNorm):

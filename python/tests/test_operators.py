@@ -33,6 +33,9 @@ def calls():
     yield "ghost_batch_norm", (x, normal(4, 3, 5, 5), scale, shift, torch.zeros(3), torch.ones(3), 2, 0.1, 1e-5, True)
     yield "ghost_batch_norm_backward", (x, x, None, scale, statistics, 2, False, False, torch.zeros(3), torch.zeros(3), 2)
     yield "ghost_batch_norm_backward", (x, x, x, scale, statistics, 2, True, True, None, None, 1)
+    rows = x.flatten(2).transpose(1, 2)
+    yield "norm_group_sums", (rows, rows, normal(1, 3), torch.rand(1, 3), 3)
+    yield "norm_group_sums", (rows.contiguous(), rows, normal(100, 1), torch.rand(100, 1), 1)
     yield "group_variance", (torch.rand(5), normal(5), 0.1, 2.0)
     yield "sgd_update", (normal(5), normal(5), normal(5), None, torch.rand(5), 0.1, 1, 2, 0.1, 0.9, 0.0, None, False, False)
     yield "adamw_update", (normal(5), normal(5), normal(5), torch.rand(5), None, torch.rand(5), 0.1, 1, 2,
@@ -46,7 +49,7 @@ def calls():
     yield "load_images", (pixels, torch.arange(3), [0.5] * 3, [0.5] * 3, True, 1, 2, torch.float32)
 
 
-CALLS = pytest.mark.parametrize("call", range(19))
+CALLS = pytest.mark.parametrize("call", range(21))
 
 
 def call_number(i):
@@ -57,7 +60,7 @@ def call_number(i):
 
 def test_every_operator_is_checked():
     names = {name for name, _ in calls()}
-    assert names == set(_shapes.SHAPES) and len(list(calls())) == 19
+    assert names == set(_shapes.SHAPES) and len(list(calls())) == 21
     registered = {schema.name for schema in torch._C._jit_get_all_schemas()}
     assert names == {name.split("::")[1] for name in registered if name.startswith("covnoise::")}
 

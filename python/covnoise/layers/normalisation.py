@@ -17,25 +17,45 @@ from ._operands import widened
 Gradients = tuple[Optional[Tensor], ...]
 
 
-def over_positions(values: Tensor) -> Tensor:
-    """[M, C, ...] -> [M, C], in float32 at least."""
-    dtype = torch.promote_types(values.dtype, torch.float32)
-    return values.to(dtype) if values.dim() == 2 else values.flatten(2).sum(2, dtype=dtype)
+def as_rows(values: Tensor) -> Tensor:
+    """[M, C, ...] -> [M, P, C]; contiguous where `values` is channels-last."""
+    return (values.unsqueeze(2) if values.dim() == 2 else values.flatten(2)).transpose(1, 2)
 
 
-def channels_of(values: Tensor, like: Tensor) -> Tensor:
-    """[C] -> [1, C, 1, ...]."""
-    return values.reshape(1, -1, *[1] * (like.dim() - 2))
+class Contributions:
+    """Those of the rows dy, x [M, P, C] to weight and bias, for their leaves and gradients."""
+
+    def __init__(self, delivery: Delivery, dy: Tensor, x: Tensor, mean: Tensor, rstd: Tensor) -> None:
+        self.delivery = delivery
+        self.sums, self.moments = torch.ops.covnoise.norm_group_sums(dy, x, mean, rstd, delivery.groups.size)
+        self.gradients = self.moments[:, 0].clone()  # of weight and bias; the statistics keep their own
+
+    def parts(self, weight: Optional[Tensor], bias: Optional[Tensor]) -> Gradients:
+        """The gradients of weight, bias and their leaves; nothing for a parameter that is not given."""
+        both: list[tuple[Optional[Tensor], Optional[Tensor]]] = []
+        for i, parameter in enumerate((weight, bias)):
+            both.append((None, None) if parameter is None else self.delivery.group_sums(
+                parameter, self.sums[i], self.moments[i], self.gradients[i], of_bias=i == 1))
+        return both[0][0], both[1][0], both[0][1], both[1][1]
 
 
 class BatchNormFunction(torch.autograd.Function):
-    """With batch statistics (`training`) or with the given running ones. Returns y, mean and 1/sqrt(var + eps)."""
+    """With batch statistics (`training`) or with the given running ones. With a momentum, the operator of ghost batch
+    normalisation, for one ghost batch, updates the running ones. Returns y, mean and 1/sqrt(var + eps)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, weight_leaf: Optional[Tensor],
                 bias_leaf: Optional[Tensor], count: Tensor, running_mean: Optional[Tensor],
-                running_var: Optional[Tensor], training: bool, eps: float, *plan: Any) -> tuple[Tensor, Tensor, Tensor]:
-        if training:
+                running_var: Optional[Tensor], training: bool, momentum: Optional[float], eps: float,
+                *plan: Any) -> tuple[Tensor, Tensor, Tensor]:
+        if momentum is not None:
+            images = x if x.dim() == 4 else as_rows(x).transpose(1, 2).unsqueeze(3)
+            y, statistics = torch.ops.covnoise.ghost_batch_norm(images, None, weight, bias, running_mean, running_var,
+                                                                x.shape[0], momentum, eps, False)
+            y = y if x.dim() == 4 else torch.ops.aten._unsafe_view(y, x.shape)  # a view must not be changed in place
+            mean, rstd = statistics[0, 0], statistics[1, 0]
+            ctx.save_for_backward(x, weight, bias, mean, rstd)
+        elif training:
             y, mean, rstd = torch.native_batch_norm(x, weight, bias, None, None, True, 0.0, eps)
             ctx.save_for_backward(x, weight, bias, mean, rstd)
         else:
@@ -51,22 +71,23 @@ class BatchNormFunction(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor, dmean: None, drstd: None) -> Gradients:
         x, weight, bias, mean, rstd, *running_var = ctx.saved_tensors
         delivery = Delivery(ctx.plan)
-        of_bias = over_positions(dy)
-        centred = over_positions(dy * x) - mean * of_bias
-        of_weight = centred * rstd
+        rows, d_rows = as_rows(x), as_rows(dy)
+        if rows.is_contiguous() and not d_rows.is_contiguous():
+            d_rows = d_rows.contiguous()
+            dy = d_rows.transpose(1, 2).reshape(x.shape)
+        contributions = Contributions(delivery, d_rows, rows, mean.unsqueeze(0), rstd.unsqueeze(0))
         if ctx.training and dy.is_cuda and not compiling():  # the reductions are done already
-            sums, count = (of_bias.sum(0), centred.sum(0)), dy.numel() // dy.shape[1]
-            dx = torch.batch_norm_backward_elemt(dy, x, mean, rstd, weight, *sums,
-                                                 torch.full((1,), count, dtype=torch.int32, device=dy.device))
-            dweight, dbias = sums[1] * rstd, sums[0]
+            dweight, dbias = contributions.gradients
+            count = torch.full((1,), dy.numel() // dy.shape[1], dtype=torch.int32, device=dy.device)
+            dx = torch.batch_norm_backward_elemt(dy, x, mean, rstd, weight, dbias, dweight / rstd, count)
         else:
             statistics = (None, None, mean, rstd) if ctx.training else (mean, *running_var, None, None)
-            dx, dweight, dbias = torch.ops.aten.native_batch_norm_backward(dy, x, weight, *statistics, ctx.training,
-                                                                           ctx.eps, [True, True, True])
-        weight_part = delivery.rows(weight, of_weight, dweight) if ctx.needs_input_grad[1] else (None, None)
-        bias_part = delivery.rows(bias, of_bias, dbias, of_bias=True) if ctx.needs_input_grad[2] else (None, None)
-        others = [None] * (4 + len(ctx.plan))
-        return (dx, weight_part[0], bias_part[0], weight_part[1], bias_part[1], delivery.counts(dy), *others)
+            dx = torch.ops.aten.native_batch_norm_backward(dy, x, weight, *statistics, ctx.training, ctx.eps,
+                                                           [True, False, False])[0]
+        parts = contributions.parts(weight if ctx.needs_input_grad[1] else None,
+                                    bias if ctx.needs_input_grad[2] else None)
+        others = [None] * (5 + len(ctx.plan))
+        return (dx, *parts, delivery.counts(dy), *others)
 
 
 def update_running(module: Any, mean: Tensor, rstd: Tensor, count: int) -> None:
@@ -93,11 +114,26 @@ class RecordedBatchNorm(Recorded):
         call = self.start(x)
         if call is None:
             return self.plain(x)
+        fused = self.fuses(x)
         y, mean, rstd = BatchNormFunction.apply(x, module.weight, module.bias, *call.leaves(), module.running_mean,
-                                                module.running_var, training, module.eps, *call.plan())
-        if module.training:
+                                                module.running_var, training, module.momentum if fused else None,
+                                                module.eps, *call.plan())
+        if fused:
+            module.num_batches_tracked.add_(1)
+        elif module.training:
             update_running(module, mean, rstd, count)
         return y
+
+    def fuses(self, x: Tensor) -> bool:
+        """Whether our own operator normalises and updates the running statistics: on a GPU, channels-last."""
+        module = self.module
+        if not (module.training and module.track_running_stats and x.is_cuda) or compiling():
+            return False
+        if module.momentum is None or module.num_batches_tracked is None:
+            return False
+        tensors = (module.weight, module.bias, module.running_mean, module.running_var)
+        floats = all(tensor is not None and tensor.dtype == torch.float32 for tensor in tensors)
+        return floats and x.dtype in (torch.float32, torch.bfloat16) and as_rows(x).is_contiguous()
 
 
 class LayerNormFunction(torch.autograd.Function):
@@ -115,16 +151,16 @@ class LayerNormFunction(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> Gradients:
         x, weight, bias, mean, rstd = ctx.saved_tensors
         delivery = Delivery(ctx.plan)
-        dx, dweight, dbias = torch.ops.aten.native_layer_norm_backward(
-            dy.contiguous(), x, ctx.sizes, mean, rstd, weight, bias, [True, True, bias is not None])
-        rows = (x.shape[0], -1, *ctx.sizes)
-        weight_part = bias_part = (None, None)
-        if ctx.needs_input_grad[1]:
-            weight_part = delivery.rows(weight, (dy * (x - mean) * rstd).reshape(rows).sum(1), dweight)
-        if bias is not None and ctx.needs_input_grad[2]:
-            bias_part = delivery.rows(bias, dy.reshape(rows).sum(1), dbias, of_bias=True)
+        x, dy = x.contiguous(), dy.contiguous()
+        dx = torch.ops.aten.native_layer_norm_backward(dy, x, ctx.sizes, mean, rstd, weight, bias,
+                                                       [True, False, False])[0]
+        rows = (x.shape[0], -1, weight.numel())
+        contributions = Contributions(delivery, dy.reshape(rows), x.reshape(rows), mean.reshape(-1, 1),
+                                      rstd.reshape(-1, 1))
+        parts = contributions.parts(weight if ctx.needs_input_grad[1] else None,
+                                    bias if ctx.needs_input_grad[2] else None)
         others = [None] * (2 + len(ctx.plan))
-        return (dx, weight_part[0], bias_part[0], weight_part[1], bias_part[1], delivery.counts(dy), *others)
+        return (dx, *parts, delivery.counts(dy), *others)
 
 
 class RecordedLayerNorm(Recorded):
@@ -155,18 +191,14 @@ class GroupNormFunction(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> Gradients:
         x, weight, bias, mean, rstd = ctx.saved_tensors
         delivery = Delivery(ctx.plan)
-        channels = x.shape[1]
-        dx, dweight, dbias = torch.ops.aten.native_group_norm_backward(
-            dy.contiguous(), x, mean, rstd, weight, x.shape[0], channels, x[0, 0].numel(), ctx.channel_groups,
-            [True, True, True])
-        repeats = channels // ctx.channel_groups
-        of_bias = over_positions(dy)
-        of_weight = (over_positions(dy * x) - mean.repeat_interleave(repeats, 1) * of_bias) \
-            * rstd.repeat_interleave(repeats, 1)
-        weight_part = delivery.rows(weight, of_weight, dweight) if ctx.needs_input_grad[1] else (None, None)
-        bias_part = delivery.rows(bias, of_bias, dbias, of_bias=True) if ctx.needs_input_grad[2] else (None, None)
+        dy = dy.contiguous()
+        dx = torch.ops.aten.native_group_norm_backward(dy, x, mean, rstd, weight, x.shape[0], x.shape[1],
+                                                       x[0, 0].numel(), ctx.channel_groups, [True, False, False])[0]
+        contributions = Contributions(delivery, as_rows(dy), as_rows(x), mean, rstd)
+        parts = contributions.parts(weight if ctx.needs_input_grad[1] else None,
+                                    bias if ctx.needs_input_grad[2] else None)
         others = [None] * (2 + len(ctx.plan))
-        return (dx, weight_part[0], bias_part[0], weight_part[1], bias_part[1], delivery.counts(dy), *others)
+        return (dx, *parts, delivery.counts(dy), *others)
 
 
 class RecordedGroupNorm(Recorded):

@@ -5,7 +5,7 @@
 namespace covnoise::cuda {
 namespace {
 
-constexpr int kBatch = 4, kRanges = 16;
+constexpr int kBatch = 4;
 
 /// grid: x = ghost batch * parts + part, y = blocks of channels.
 template <class T, int kSize>
@@ -69,6 +69,7 @@ __global__ void __launch_bounds__(kRowThreads) partials_kernel(const T* x, int r
 }
 
 /// One ghost batch (blockIdx.x) and 32 channels (blockIdx.y): joins the pieces in order.
+template <int kRanges>
 __global__ void __launch_bounds__(32 * kRanges) finish_kernel(GhostPartials p, int channels, const float* weight,
                                                               const float* bias, float eps, GhostStatistics out) {
   __shared__ Moments shared[kRanges][32];
@@ -152,8 +153,8 @@ int rows_of(const GhostShape& shape) { return shape.ghost_batch * shape.position
 }  // namespace
 
 int ghost_norm_parts(const GhostShape& shape) {
-  const int most = std::max(1, rows_of(shape) * shape.channels / 16384);
-  return std::clamp(8 * multiprocessors() / shape.ghosts(), 1, most);
+  const long long pieces = static_cast<long long>(rows_of(shape)) * shape.channels / 16384;
+  return static_cast<int>(std::clamp<long long>(8 * multiprocessors() / shape.ghosts(), 1, std::max(1ll, pieces)));
 }
 
 void ghost_norm_partials(const GhostShape& shape, const void* x, const GhostPartials& out, cudaStream_t stream) {
@@ -168,8 +169,11 @@ void ghost_norm_partials(const GhostShape& shape, const void* x, const GhostPart
 
 void ghost_norm_finish(const GhostShape& shape, const GhostPartials& partials, const float* weight, const float* bias,
                        float eps, const GhostStatistics& out, cudaStream_t stream) {
-  finish_kernel<<<dim3(shape.ghosts(), divide_up(shape.channels, 32)), dim3(32, kRanges), 0, stream>>>(
-      partials, shape.channels, weight, bias, eps, out);
+  const auto launch = [&](auto kernel, int ranges) {
+    kernel<<<dim3(shape.ghosts(), divide_up(shape.channels, 32)), dim3(32, ranges), 0, stream>>>(
+        partials, shape.channels, weight, bias, eps, out);
+  };
+  shape.ghosts() == 1 ? launch(finish_kernel<32>, 32) : launch(finish_kernel<16>, 16);  // one has the most pieces
   check_launch("ghost_norm_finish");
 }
 

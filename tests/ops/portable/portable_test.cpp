@@ -93,22 +93,22 @@ TEST(Portable, LinearLayersAndBiasesAreThoseOfTheKernels) {
 
 struct NormCase {
   bool relu, residual;
-  std::int64_t group;
+  std::int64_t group, ghost_batch = 4;
 };
 
 class PortableGhostNorm : public ::testing::TestWithParam<NormCase> {};
 
 TEST_P(PortableGhostNorm, IsThatOfTheKernel) {
-  const auto [relu, with_residual, group] = GetParam();
+  const auto [relu, with_residual, group, ghost_batch] = GetParam();
   at::manual_seed(5);
   const auto x = normals({12, 3, 4, 2}).mul_(2).add_(5), dy = normals({12, 3, 4, 2});
   const auto weight = normals({3}), bias = normals({3}),
              residual = with_residual ? normals({12, 3, 4, 2}) : at::Tensor();
   auto mean = normals({3}), var = at::rand({3}, at::kDouble), own_mean = mean.clone(), own_var = var.clone();
-  const GhostNorm norm{4, 0.1, 1e-5, relu};
+  const GhostNorm norm{ghost_batch, 0.1, 1e-5, relu};
   const auto [y, statistics] = ghost_batch_norm(x, weight, bias, mean, var, norm, residual);
   const auto [own_y, own_statistics] =
-      portable::ghost_norm({x, residual, weight, bias, own_mean, own_var, 4, 0.1, 1e-5, relu});
+      portable::ghost_norm({x, residual, weight, bias, own_mean, own_var, ghost_batch, 0.1, 1e-5, relu});
   expect_equal(own_y, y);
   expect_equal(own_statistics, statistics);
   expect_equal(own_mean, mean);
@@ -116,8 +116,8 @@ TEST_P(PortableGhostNorm, IsThatOfTheKernel) {
   GhostNormSquares squares{at::zeros({3}, at::kDouble), at::zeros({3}, at::kDouble), group};
   const auto expected = ghost_batch_norm_backward(dy, x, y, weight, statistics, norm, with_residual, squares);
   const auto of_weight = at::zeros({3}, at::kDouble), of_bias = at::zeros({3}, at::kDouble);
-  const auto [dx, dresidual, dweight, dbias] =
-      portable::ghost_norm_backward({dy, x, y, weight, statistics, 4, relu, with_residual, of_weight, of_bias, group});
+  const auto [dx, dresidual, dweight, dbias] = portable::ghost_norm_backward(
+      {dy, x, y, weight, statistics, ghost_batch, relu, with_residual, of_weight, of_bias, group});
   expect_equal(dx, expected.dx);
   if (with_residual) expect_equal(dresidual, expected.dresidual);
   expect_equal(dweight, expected.dweight);
@@ -128,7 +128,7 @@ TEST_P(PortableGhostNorm, IsThatOfTheKernel) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, PortableGhostNorm,
                          ::testing::Values(NormCase{false, false, 1}, NormCase{true, false, 4}, NormCase{true, true, 1},
-                                           NormCase{false, true, 12}));
+                                           NormCase{false, true, 12}, NormCase{true, true, 1, 12}));
 
 /// Statistics in float32 of activations in bfloat16 whose mean is far from 0.
 TEST(Portable, GhostNormOfLowPrecisionKeepsPreciseStatistics) {
