@@ -32,10 +32,10 @@ void check_one(Checker& checker, const Setting& setting, const std::string& name
     const double n = setting.noise == UpdateNoise::kNone ? 0
                      : drawn                             ? normal(stream, i) * std::sqrt(values[i]) * scale
                                                          : values[i];
-    const double d = g[i] * setting.clip + (setting.in_gradient ? n : 0) + decay * theta[i];
+    const double d = (g[i] + (setting.in_gradient ? n : 0)) * setting.clip + decay * theta[i];
     wanted_b[i] = setting.momentum * b[i] + d;
     const double step = setting.momentum == 0 ? d : setting.nesterov ? d + setting.momentum * wanted_b[i] : wanted_b[i];
-    wanted[i] = theta[i] - lr * step - (setting.in_gradient ? 0 : lr * n);
+    wanted[i] = theta[i] - lr * step - (setting.in_gradient ? 0 : lr * n * setting.clip);
   }
   const Buffer<float> theta_device(as_floats(theta)), b_device(as_floats(b)), g_device(as_floats(g)),
       values_device(as_floats(values)), clip(std::vector<float>{static_cast<float>(setting.clip)});

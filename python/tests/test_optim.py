@@ -65,7 +65,11 @@ def test_the_numbers_are_those_of_the_program(data):
     torch.ops.covnoise.sgd_update(noise, zero, zero.clone(), None, variance, math.sqrt(1 / SMALL - 1 / LARGE), 7, 5, -1.0,
                                   0.0, 0.0, None, False, False)
     for p, offset in zip(model.parameters(), offsets):
-        assert torch.equal(found[id(p)].flatten(), noise[offset:offset + p.numel()])
+        mine, theirs = found[id(p)].flatten(), noise[offset:offset + p.numel()]
+        if mine.is_cuda:  # the variance is rounded differently there
+            torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=0)
+        else:
+            assert torch.equal(mine, theirs)
     assert noise.any()
 
 

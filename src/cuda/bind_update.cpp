@@ -141,6 +141,9 @@ at::Tensor clipped(const at::Tensor& tensor, const OptionalTensor& clip) {
   return clip.has_value() ? tensor * *clip : tensor;
 }
 
+/// Whether the kernels, which take four elements at once, take such a buffer; the program's own always are such.
+bool is_whole(const at::Tensor& values) { return has_general_kernels(values) && values.numel() % 4 == 0; }
+
 /// What both optimizers' kernels get.
 void set_common(Update& call, const at::Tensor& values, const at::Tensor& gradient, const OptionalTensor& noise,
                 const OptionalTensor& variance, double noise_scale, std::int64_t seed, std::int64_t step,
@@ -162,7 +165,7 @@ void sgd_update(at::Tensor values, const at::Tensor& gradient, at::Tensor moment
                 const OptionalTensor& variance, double noise_scale, std::int64_t seed, std::int64_t step, double lr,
                 double mu, double weight_decay, const OptionalTensor& clip, bool nesterov, bool noise_in_gradient) {
   const c10::cuda::CUDAGuard guard(values.device());
-  if (!has_general_kernels(values)) {
+  if (!is_whole(values)) {
     const auto n = clipped(noise_of(values, noise, variance, noise_scale, seed, step), clip);
     auto d = clipped(gradient, clip).add(values, weight_decay);
     if (noise_in_gradient) d.add_(n);
@@ -185,7 +188,7 @@ void adamw_of(at::Tensor values, const at::Tensor& gradient, at::Tensor first, a
               const OptionalTensor& clip, bool noise_in_gradient) {
   const c10::cuda::CUDAGuard guard(values.device());
   const double lr = rule[0], beta1 = rule[1], beta2 = rule[2], eps = rule[3], decay = rule[4];
-  if (!has_general_kernels(values)) {
+  if (!is_whole(values)) {
     const auto n = clipped(noise_of(values, noise, variance, noise_scale, seed, noise_step), clip);
     auto d = clipped(gradient, clip);
     if (noise_in_gradient) d = d + n;

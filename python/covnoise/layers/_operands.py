@@ -53,14 +53,14 @@ def moments_by_operator(groups: Groups, parameter: Tensor,
     for examples, size in groups.parts():
         own = squares if total is None else torch.zeros_like(squares)
         part = gradient(examples, own, size)
+        if part.dim() != parameter.dim():  # of a Conv1d, or of a linear layer as a 1x1 convolution
+            part = part.reshape(parameter.shape)
         if size > 1:
             own.div_(size)
         if total is not None:
             squares.add_(own)
         total = part if total is None else total + part
     assert total is not None
-    if total.dim() != parameter.dim():  # of a Conv1d, or of a linear layer as a 1x1 convolution
-        total = total.reshape(parameter.shape)
     sums.copy_(total)
     return total, moments
 

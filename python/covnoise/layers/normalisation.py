@@ -62,27 +62,28 @@ class BatchNormFunction(torch.autograd.Function):
             assert running_mean is not None and running_var is not None
             y = torch.native_batch_norm(x, weight, bias, running_mean, running_var, False, 0.0, eps)[0]
             mean, rstd = running_mean.clone(), (running_var + eps).rsqrt()
-            ctx.save_for_backward(x, weight, bias, mean, rstd, running_var.clone())
+            ctx.save_for_backward(x, weight, bias, mean, rstd)
         ctx.training, ctx.eps, ctx.plan = training, eps, plan
         ctx.mark_non_differentiable(mean, rstd)
         return y, mean, rstd
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor, dmean: None, drstd: None) -> Gradients:
-        x, weight, bias, mean, rstd, *running_var = ctx.saved_tensors
+        x, weight, bias, mean, rstd = ctx.saved_tensors
         delivery = Delivery(ctx.plan)
         rows, d_rows = as_rows(x), as_rows(dy)
         if rows.is_contiguous() and not d_rows.is_contiguous():
             d_rows = d_rows.contiguous()
             dy = d_rows.transpose(1, 2).reshape(x.shape)
         contributions = Contributions(delivery, d_rows, rows, mean.unsqueeze(0), rstd.unsqueeze(0))
-        if ctx.training and dy.is_cuda and not compiling():  # the reductions are done already
+        if not ctx.training:
+            dx = (dy * (weight * rstd).reshape(1, -1, *[1] * (dy.dim() - 2))).to(dy.dtype)
+        elif dy.is_cuda and not compiling():  # the reductions are done already
             dweight, dbias = contributions.gradients
             count = torch.full((1,), dy.numel() // dy.shape[1], dtype=torch.int32, device=dy.device)
             dx = torch.batch_norm_backward_elemt(dy, x, mean, rstd, weight, dbias, dweight / rstd, count)
         else:
-            statistics = (None, None, mean, rstd) if ctx.training else (mean, *running_var, None, None)
-            dx = torch.ops.aten.native_batch_norm_backward(dy, x, weight, *statistics, ctx.training, ctx.eps,
+            dx = torch.ops.aten.native_batch_norm_backward(dy, x, weight, None, None, mean, rstd, True, ctx.eps,
                                                            [True, False, False])[0]
         parts = contributions.parts(weight if ctx.needs_input_grad[1] else None,
                                     bias if ctx.needs_input_grad[2] else None)

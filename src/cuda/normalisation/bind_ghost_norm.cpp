@@ -85,8 +85,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward(
   auto dx = empty_channels_last(x.sizes(), x);
   auto dresidual = residual ? empty_channels_last(x.sizes(), x) : nothing_like(x);
   call.dx = dx.data_ptr(), call.dresidual = residual ? dresidual.data_ptr() : nullptr;
-  auto sums = at::zeros({2, channels}, weight.options());
-  call.dweight = sums.data_ptr<float>(), call.dbias = call.dweight + channels;
+  auto dweight = at::empty({channels}, weight.options()), dbias = at::empty({channels}, weight.options());
+  call.dweight = dweight.data_ptr<float>(), call.dbias = dbias.data_ptr<float>();
   call.dweight_squares = added_to(weight_squares, channels), call.dbias_squares = added_to(bias_squares, channels);
   TORCH_CHECK(!call.dweight_squares || examples_per_group == 1 || examples_per_group == ghost_batch,
               "on a GPU the squares of a normalisation are by example or by its ghost batch of ", ghost_batch,
@@ -95,7 +95,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward(
   const auto space = workspace(ghost_norm_backward_workspace(call), x);
   call.workspace = reinterpret_cast<float*>(space.data_ptr());
   ghost_norm_backward(call, current_stream());
-  return {dx, dresidual, sums[0], sums[1]};
+  return {dx, dresidual, dweight, dbias};
 }
 
 }  // namespace

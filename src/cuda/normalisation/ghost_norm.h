@@ -46,7 +46,7 @@ void ghost_norm_apply(const GhostShape& shape, const void* x, const void* residu
 /// the ReLU passed it, n the values of a ghost batch, and sums over a ghost batch,
 ///
 ///     dx = weight rstd (d - sum(d) / n - xhat sum(d xhat) / n),     dresidual = d,
-///     dweight += sum over everything of d xhat,                     dbias += sum of d,
+///     dweight = sum over everything of d xhat,                      dbias = sum of d,
 ///     dweight_squares += the sum over groups of (sum over the group of d xhat)^2, and dbias_squares of d,
 ///
 /// a group being one example or one ghost batch.
@@ -58,7 +58,7 @@ struct GhostNormBackward {
   GhostStatistics statistics;  ///< of the forward pass: mean, rstd, scale, shift
   bool relu = false, residual = false;
   void *dx = nullptr, *dresidual = nullptr;
-  float *dweight = nullptr, *dbias = nullptr;                  ///< added to
+  float *dweight = nullptr, *dbias = nullptr;
   float *dweight_squares = nullptr, *dbias_squares = nullptr;  ///< added to; null: not needed
   bool squares_per_example = false;                            ///< otherwise per ghost batch
   float* workspace = nullptr;                                  ///< ghost_norm_backward_workspace() bytes

@@ -175,7 +175,7 @@ __device__ void add_totals(const float* ghosts, int number, int channels, const 
       float sum = 0;
 #pragma unroll 8
       for (int g = 0; g < number; ++g) sum += ghosts[(static_cast<long long>(g) * 4 + which) * channels + c];
-      targets[which][c] += sum;
+      targets[which][c] = (which < 2 ? 0.0f : targets[which][c]) + sum;  // squares are added up over calls
     }
   }
 }
