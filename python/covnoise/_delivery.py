@@ -50,7 +50,7 @@ class Delivery:
         late = self._is_late(record)
         if not self.shared and not late:
             gradient, both = moments()
-            return gradient.to(parameter.dtype), both
+            return gradient if gradient.dtype == parameter.dtype else gradient.to(parameter.dtype), both
         by_group = sums().to(statistics_dtype(parameter))
         if late:
             assert record is not None

@@ -59,6 +59,27 @@ def bias_gradient_squares(dz: Tensor, squares: Tensor, examples_per_group: int, 
     return squares.new_empty((dz.shape[1],))
 
 
+def gradient_and_moments(like: Tensor, sizes: Any) -> tuple[Tensor, Tensor]:
+    dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
+    return like.new_empty(sizes, dtype=dtype), like.new_empty((2, *sizes), dtype=dtype)
+
+
+@shape_of
+def conv2d_weight_moments(x: Tensor, dz: Tensor, weight_sizes: list[int], stride: list[int], padding: list[int],
+                          dilation: list[int], groups: int, examples_per_group: int) -> tuple[Tensor, Tensor]:
+    return gradient_and_moments(dz, weight_sizes)
+
+
+@shape_of
+def linear_weight_moments(a: Tensor, dz: Tensor, examples_per_group: int) -> tuple[Tensor, Tensor]:
+    return gradient_and_moments(dz, (dz.shape[-1], a.shape[-1]))
+
+
+@shape_of
+def bias_moments(dz: Tensor, examples_per_group: int, outputs_last: bool) -> tuple[Tensor, Tensor]:
+    return gradient_and_moments(dz, (dz.shape[-1 if outputs_last else 1],))
+
+
 @shape_of
 def convolution(x: Tensor, weight: Tensor, bias: Optional[Tensor], stride: list[int], padding: list[int],
                 dilation: list[int], groups: int) -> Tensor:

@@ -1,13 +1,12 @@
 """Types of operands: what autocast asks for, and what the operators take."""
 from __future__ import annotations
 
-from typing import Callable, Optional
+from typing import Optional
 
 import torch
 from torch import Tensor
 
 from .._delivery import Delivery
-from .._groups import Groups
 from .._record import statistics_dtype
 
 
@@ -38,42 +37,22 @@ def operand(x: Tensor) -> Tensor:
     return x if takes else x.float()
 
 
-def part_of(x: Tensor, rows: slice) -> Tensor:
-    return x if rows.stop - rows.start == x.shape[0] else x[rows]
+def of_type(x: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
+    """x.to(dtype), without a call where x has it already."""
+    return x if x is None or x.dtype == dtype else x.to(dtype)
 
 
-def moments_by_operator(groups: Groups, parameter: Tensor,
-                        gradient: Callable[[slice, Tensor, int], Tensor]) -> tuple[Tensor, Tensor]:
-    """Gradient and moments [2, *sizes] by an operator: gradient(examples, squares, size) adds sum_j S_j^2 over the
-    groups of `size` of these examples to `squares` and returns sum_j S_j."""
-    moments = parameter.new_empty((2, *parameter.shape), dtype=statistics_dtype(parameter))
-    sums, squares = moments[0], moments[1]
-    squares.zero_()
-    total: Optional[Tensor] = None
-    for examples, size in groups.parts():
-        own = squares if total is None else torch.zeros_like(squares)
-        part = gradient(examples, own, size)
-        if part.dim() != parameter.dim():  # of a Conv1d, or of a linear layer as a 1x1 convolution
-            part = part.reshape(parameter.shape)
-        if size > 1:
-            own.div_(size)
-        if total is not None:
-            squares.add_(own)
-        total = part if total is None else total + part
-    assert total is not None
-    sums.copy_(total)
-    return total, moments
+def bias_statistics(delivery: Delivery, bias: Tensor, dz: Tensor,
+                    outputs_last: bool) -> tuple[Tensor, Optional[Tensor]]:
+    """Gradient and statistics of a bias from dz [M, K], [M, K, H, W] or, with the outputs last, [M, ..., K]."""
+    groups = delivery.groups
 
-
-def bias_by_operator(delivery: Delivery, bias: Tensor, dz: Tensor) -> tuple[Tensor, Optional[Tensor]]:
-    """Gradient and statistics of a bias from dz [M, K] or [M, K, H, W]."""
-    groups, d = delivery.groups, operand(dz)
-
-    def gradient(examples: slice, squares: Tensor, size: int) -> Tensor:
-        return torch.ops.covnoise.bias_gradient_squares(part_of(d, examples), squares, size, False)
+    def moments() -> tuple[Tensor, Tensor]:
+        return torch.ops.covnoise.bias_moments(dz, groups.size, outputs_last)  # type: ignore[no-any-return]
 
     def sums() -> Tensor:
-        rows = dz if dz.dim() == 2 else dz.sum((2, 3), dtype=statistics_dtype(dz))
+        positions = list(range(1, dz.dim() - 1)) if outputs_last else list(range(2, dz.dim()))
+        rows = dz.sum(positions, dtype=statistics_dtype(dz)) if positions else dz
         return groups.sums(rows.to(statistics_dtype(bias))).clone()  # never dz itself, which others may have
 
-    return delivery.bias(bias, lambda: moments_by_operator(groups, bias, gradient), sums)
+    return delivery.bias(bias, moments, sums)

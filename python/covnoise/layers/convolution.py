@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from .._delivery import Delivery
 from .._recorded import Recorded
-from ._operands import bias_by_operator, lowered, moments_by_operator, operand, part_of
+from ._operands import bias_statistics, lowered, of_type, operand
 
 
 class ConvolutionFunction(torch.autograd.Function):
@@ -19,12 +19,11 @@ class ConvolutionFunction(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor], weight_leaf: Optional[Tensor],
                 bias_leaf: Optional[Tensor], count: Tensor, stride: list[int], padding: list[int], dilation: list[int],
                 groups: int, *plan: Any) -> Tensor:
-        kernel = two_dimensional(weight).to(x.dtype)
+        kernel = of_type(two_dimensional(weight), x.dtype)
         ctx.save_for_backward(x, weight, bias, kernel)
         ctx.geometry = (stride, padding, dilation, groups)
         ctx.plan = plan
-        return F.conv2d(x, kernel, None if bias is None else bias.to(x.dtype), stride,
-                        padding, dilation, groups)
+        return F.conv2d(x, kernel, of_type(bias, x.dtype), stride, padding, dilation, groups)
 
     @staticmethod
     def backward(ctx: Any, dz: Tensor) -> tuple[Optional[Tensor], ...]:
@@ -38,26 +37,23 @@ class ConvolutionFunction(torch.autograd.Function):
                                                        [0, 0], channel_groups, mask)
 
         dx = plain(dz, x, [True, False, False])[0] if ctx.needs_input_grad[0] else None
-        dweight = weight_statistics = dbias = bias_statistics = None
+        dweight = of_weight = dbias = of_bias = None
         if ctx.needs_input_grad[1]:
-            a, d = operand(x), operand(dz)
-
-            def gradient(examples: slice, squares: Tensor, size: int) -> Tensor:
-                return torch.ops.covnoise.conv2d_weight_gradient_squares(
-                    part_of(a, examples), part_of(d, examples), squares, kernel.shape, stride, padding, dilation,
-                    channel_groups, size, False)
+            def moments() -> Any:
+                return torch.ops.covnoise.conv2d_weight_moments(x, dz, weight.shape, stride, padding, dilation,
+                                                                channel_groups, groups.size)
 
             def sums() -> Tensor:
+                a, d = operand(x), operand(dz)
                 starts = range(0, groups.examples, groups.size)
                 each = [plain(d[i:i + groups.size], a[i:i + groups.size], [False, True, False])[1] for i in starts]
                 return torch.stack(each).reshape(-1, *weight.shape)
 
-            dweight, weight_statistics = delivery.weight(weight, lambda: moments_by_operator(groups, weight, gradient),
-                                                         sums)
+            dweight, of_weight = delivery.weight(weight, moments, sums)
         if bias is not None and ctx.needs_input_grad[2]:
-            dbias, bias_statistics = bias_by_operator(delivery, bias, dz)
+            dbias, of_bias = bias_statistics(delivery, bias, dz, outputs_last=False)
         others = [None] * (4 + len(ctx.plan))
-        return (dx, dweight, dbias, weight_statistics, bias_statistics, delivery.counts(dz), *others)
+        return (dx, dweight, dbias, of_weight, of_bias, delivery.counts(dz), *others)
 
 
 def two_dimensional(x: Tensor) -> Tensor:
