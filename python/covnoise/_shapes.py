@@ -59,25 +59,25 @@ def bias_gradient_squares(dz: Tensor, squares: Tensor, examples_per_group: int, 
     return squares.new_empty((dz.shape[1],))
 
 
-def gradient_and_moments(like: Tensor, sizes: Any) -> tuple[Tensor, Tensor]:
-    dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
-    return like.new_empty(sizes, dtype=dtype), like.new_empty((2, *sizes), dtype=dtype)
+def gradients_and_moments(dz: Tensor, weight: Any, bias: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of parameters with these sizes; empty for one without."""
+    like = dz.new_empty((0,), dtype=torch.float64 if dz.dtype == torch.float64 else torch.float32)
+    sizes = [each for of in (weight, bias) for each in (((0,), (0,)) if of is None else (of, (2, *of)))]
+    return like.new_empty(sizes[0]), like.new_empty(sizes[1]), like.new_empty(sizes[2]), like.new_empty(sizes[3])
 
 
 @shape_of
-def conv2d_weight_moments(x: Tensor, dz: Tensor, weight_sizes: list[int], stride: list[int], padding: list[int],
-                          dilation: list[int], groups: int, examples_per_group: int) -> tuple[Tensor, Tensor]:
-    return gradient_and_moments(dz, weight_sizes)
+def conv2d_moments(x: Tensor, dz: Tensor, weight_sizes: list[int], stride: list[int], padding: list[int],
+                   dilation: list[int], groups: int, examples_per_group: int, weight: bool,
+                   bias: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return gradients_and_moments(dz, weight_sizes if weight else None, (dz.shape[1],) if bias else None)
 
 
 @shape_of
-def linear_weight_moments(a: Tensor, dz: Tensor, examples_per_group: int) -> tuple[Tensor, Tensor]:
-    return gradient_and_moments(dz, (dz.shape[-1], a.shape[-1]))
-
-
-@shape_of
-def bias_moments(dz: Tensor, examples_per_group: int, outputs_last: bool) -> tuple[Tensor, Tensor]:
-    return gradient_and_moments(dz, (dz.shape[-1 if outputs_last else 1],))
+def linear_moments(a: Tensor, dz: Tensor, examples_per_group: int, weight: bool,
+                   bias: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return gradients_and_moments(dz, (dz.shape[-1], a.shape[-1]) if weight else None,
+                                 (dz.shape[-1],) if bias else None)
 
 
 @shape_of

@@ -61,9 +61,9 @@ TORCH_LIBRARY_IMPL(covnoise, Autograd, m) {
   m.impl("ghost_batch_norm", ghost_norm_autograd);
   for (const char* name :
        {"ghost_batch_norm_backward", "convolution", "convolution_gradients", "conv2d_weight_gradient_squares",
-        "linear_weight_gradient_squares", "linear_weight_gradient", "bias_gradient_squares", "conv2d_weight_moments",
-        "linear_weight_moments", "bias_moments", "norm_group_sums", "group_variance", "sgd_update", "adamw_update",
-        "fill_random", "fill_normal_of_variance", "sample_diagonal", "moment_totals", "load_images"})
+        "linear_weight_gradient_squares", "linear_weight_gradient", "bias_gradient_squares", "conv2d_moments",
+        "linear_moments", "norm_group_sums", "group_variance", "sgd_update", "adamw_update", "fill_random",
+        "fill_normal_of_variance", "sample_diagonal", "moment_totals", "load_images"})
     m.impl(name, torch::autograd::autogradNotImplementedFallback());
 }
 

@@ -6,7 +6,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from .._delivery import Delivery
+from .._groups import Groups
 from .._record import statistics_dtype
 
 
@@ -42,17 +42,8 @@ def of_type(x: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
     return x if x is None or x.dtype == dtype else x.to(dtype)
 
 
-def bias_statistics(delivery: Delivery, bias: Tensor, dz: Tensor,
-                    outputs_last: bool) -> tuple[Tensor, Optional[Tensor]]:
-    """Gradient and statistics of a bias from dz [M, K], [M, K, H, W] or, with the outputs last, [M, ..., K]."""
-    groups = delivery.groups
-
-    def moments() -> tuple[Tensor, Tensor]:
-        return torch.ops.covnoise.bias_moments(dz, groups.size, outputs_last)  # type: ignore[no-any-return]
-
-    def sums() -> Tensor:
-        positions = list(range(1, dz.dim() - 1)) if outputs_last else list(range(2, dz.dim()))
-        rows = dz.sum(positions, dtype=statistics_dtype(dz)) if positions else dz
-        return groups.sums(rows.to(statistics_dtype(bias))).clone()  # never dz itself, which others may have
-
-    return delivery.bias(bias, moments, sums)
+def bias_sums(groups: Groups, dz: Tensor, positions: range) -> Tensor:
+    """Each group's sum [G, K] of dz, which has the examples first and positions in these dimensions."""
+    dtype = statistics_dtype(dz)
+    rows = dz.sum(list(positions), dtype=dtype) if positions else dz.to(dtype)
+    return groups.sums(rows).clone()  # never dz itself, which others may have

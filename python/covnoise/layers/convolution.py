@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from .._delivery import Delivery
 from .._recorded import Recorded
-from ._operands import bias_statistics, lowered, of_type, operand
+from ._operands import bias_sums, lowered, of_type, operand
 
 
 class ConvolutionFunction(torch.autograd.Function):
@@ -37,23 +37,21 @@ class ConvolutionFunction(torch.autograd.Function):
                                                        [0, 0], channel_groups, mask)
 
         dx = plain(dz, x, [True, False, False])[0] if ctx.needs_input_grad[0] else None
-        dweight = of_weight = dbias = of_bias = None
-        if ctx.needs_input_grad[1]:
-            def moments() -> Any:
-                return torch.ops.covnoise.conv2d_weight_moments(x, dz, weight.shape, stride, padding, dilation,
-                                                                channel_groups, groups.size)
 
-            def sums() -> Tensor:
-                a, d = operand(x), operand(dz)
-                starts = range(0, groups.examples, groups.size)
-                each = [plain(d[i:i + groups.size], a[i:i + groups.size], [False, True, False])[1] for i in starts]
-                return torch.stack(each).reshape(-1, *weight.shape)
+        def moments(of_weight: bool, of_bias: bool) -> Any:
+            return torch.ops.covnoise.conv2d_moments(x, dz, weight.shape, stride, padding, dilation, channel_groups,
+                                                     groups.size, of_weight, of_bias)
 
-            dweight, of_weight = delivery.weight(weight, moments, sums)
-        if bias is not None and ctx.needs_input_grad[2]:
-            dbias, of_bias = bias_statistics(delivery, bias, dz, outputs_last=False)
+        def sums() -> Tensor:
+            a, d = operand(x), operand(dz)
+            starts = range(0, groups.examples, groups.size)
+            each = [plain(d[i:i + groups.size], a[i:i + groups.size], [False, True, False])[1] for i in starts]
+            return torch.stack(each).reshape(-1, *weight.shape)
+
+        parts = delivery.layer(weight if ctx.needs_input_grad[1] else None, bias if ctx.needs_input_grad[2] else None,
+                               moments, sums, lambda: bias_sums(groups, dz, range(2, 4)))
         others = [None] * (4 + len(ctx.plan))
-        return (dx, dweight, dbias, of_weight, of_bias, delivery.counts(dz), *others)
+        return (dx, *parts, delivery.counts(dz), *others)
 
 
 def two_dimensional(x: Tensor) -> Tensor:

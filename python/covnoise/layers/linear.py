@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._delivery import Delivery
 from .._recorded import Recorded
-from ._operands import bias_statistics, lowered, of_type, operand
+from ._operands import bias_sums, lowered, of_type, operand
 
 
 def rows_of(x: Tensor) -> Tensor:
@@ -32,25 +32,22 @@ class LinearFunction(torch.autograd.Function):
         delivery = Delivery(ctx.plan)
         groups = delivery.groups
         dx = rows_of(dz).mm(matrix).reshape(x.shape) if ctx.needs_input_grad[0] else None
-        dweight = of_weight = dbias = of_bias = None
-        if ctx.needs_input_grad[1]:
-            def moments() -> Any:
-                return torch.ops.covnoise.linear_weight_moments(x, dz, groups.size)
 
-            def sums() -> Tensor:
-                """By a product for each size of groups."""
-                d, a = (operand(value).reshape(groups.examples, -1, value.shape[-1]) for value in (dz, x))
-                parts = []
-                for examples, size in groups.parts():
-                    d_rows, a_rows = (value[examples].reshape(-1, size * value.shape[1], value.shape[2])
-                                      for value in (d, a))
-                    parts.append(torch.bmm(d_rows.transpose(1, 2), a_rows))
-                return torch.cat(parts)
+        def moments(of_weight: bool, of_bias: bool) -> Any:
+            return torch.ops.covnoise.linear_moments(x, dz, groups.size, of_weight, of_bias)
 
-            dweight, of_weight = delivery.weight(weight, moments, sums)
-        if bias is not None and ctx.needs_input_grad[2]:
-            dbias, of_bias = bias_statistics(delivery, bias, dz, outputs_last=True)
-        return (dx, dweight, dbias, of_weight, of_bias, delivery.counts(dz), *[None] * len(ctx.plan))
+        def sums() -> Tensor:
+            """By a product for each size of groups."""
+            d, a = (operand(value).reshape(groups.examples, -1, value.shape[-1]) for value in (dz, x))
+            parts = []
+            for examples, size in groups.parts():
+                d_rows, a_rows = (value[examples].reshape(-1, size * value.shape[1], value.shape[2]) for value in (d, a))
+                parts.append(torch.bmm(d_rows.transpose(1, 2), a_rows))
+            return torch.cat(parts)
+
+        parts = delivery.layer(weight if ctx.needs_input_grad[1] else None, bias if ctx.needs_input_grad[2] else None,
+                               moments, sums, lambda: bias_sums(groups, dz, range(1, dz.dim() - 1)))
+        return (dx, *parts, delivery.counts(dz), *[None] * len(ctx.plan))
 
 
 class RecordedLinear(Recorded):

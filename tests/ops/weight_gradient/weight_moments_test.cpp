@@ -14,10 +14,14 @@ struct GradientAndMoments {
   at::Tensor gradient, moments;
 };
 
+struct OfLayer {
+  GradientAndMoments weight, bias;
+};
+
 /// As Python calls it.
-GradientAndMoments call(const char* name, torch::jit::Stack arguments) {
-  c10::Dispatcher::singleton().findSchemaOrThrow((std::string("covnoise::") + name).c_str(), "").callBoxed(&arguments);
-  return {arguments.at(0).toTensor(), arguments.at(1).toTensor()};
+OfLayer call(const char* name, torch::jit::Stack stack) {
+  c10::Dispatcher::singleton().findSchemaOrThrow((std::string("covnoise::") + name).c_str(), "").callBoxed(&stack);
+  return {{stack.at(0).toTensor(), stack.at(1).toTensor()}, {stack.at(2).toTensor(), stack.at(3).toTensor()}};
 }
 
 at::Tensor normal(at::IntArrayRef sizes) { return testing::on_device(at::randn(sizes, at::kDouble)); }
@@ -40,50 +44,60 @@ class MomentsOfGroups : public ::testing::TestWithParam<std::int64_t> {};  // of
 TEST_P(MomentsOfGroups, OfAConvolution) {
   at::manual_seed(1);
   const auto x = normal({7, 3, 5, 4}), dz = normal({7, 2, 2, 3});
-  const auto found = call("conv2d_weight_moments",
-                          {x, dz, Numbers{2, 3, 2, 2}, Numbers{2, 1}, Numbers{0, 0}, Numbers{1, 1}, 1, GetParam()});
+  const auto found = call("conv2d_moments", {x, dz, Numbers{2, 3, 2, 2}, Numbers{2, 1}, Numbers{0, 0}, Numbers{1, 1}, 1,
+                                             GetParam(), true, true});
   std::vector<at::Tensor> each;
   for (std::int64_t i = 0; i < 7; ++i)
     each.push_back(
         std::get<1>(at::convolution_backward(dz.narrow(0, i, 1), x.narrow(0, i, 1), normal({2, 3, 2, 2}), {}, {2, 1},
                                              {0, 0}, {1, 1}, false, {0, 0}, 1, {false, true, false})));
-  expect_moments(found, at::stack(each), GetParam());
+  expect_moments(found.weight, at::stack(each), GetParam());
+  expect_moments(found.bias, dz.sum({2, 3}), GetParam());
 }
 
 TEST_P(MomentsOfGroups, OfALinearLayerOverPositions) {
   at::manual_seed(2);
   const auto a = normal({7, 2, 3, 4}), dz = normal({7, 2, 3, 5});
-  const auto each = at::einsum("mstk,msto->mok", {a, dz});
-  expect_moments(call("linear_weight_moments", {a, dz, GetParam()}), each, GetParam());
-}
-
-TEST_P(MomentsOfGroups, OfABias) {
-  at::manual_seed(3);
-  const auto dz = normal({7, 5, 2, 3});
-  expect_moments(call("bias_moments", {dz, GetParam(), false}), dz.sum({2, 3}), GetParam());
-  expect_moments(call("bias_moments", {dz, GetParam(), true}), dz.sum({1, 2}), GetParam());
+  const auto found = call("linear_moments", {a, dz, GetParam(), true, true});
+  expect_moments(found.weight, at::einsum("mstk,msto->mok", {a, dz}), GetParam());
+  expect_moments(found.bias, dz.sum({1, 2}), GetParam());
+  EXPECT_FALSE(found.weight.moments.is_alias_of(found.bias.moments));
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, MomentsOfGroups, ::testing::Values(1, 3, 7, 10));
 
 TEST(WeightMoments, OfAOneDimensionalConvolutionHaveItsSizes) {
-  const auto found = call("conv2d_weight_moments", {normal({4, 3, 1, 5}), normal({4, 2, 1, 4}), Numbers{2, 3, 2},
-                                                    Numbers{1, 1}, Numbers{0, 0}, Numbers{1, 1}, 1, 2});
-  EXPECT_EQ(found.gradient.sizes(), at::IntArrayRef({2, 3, 2}));
-  EXPECT_EQ(found.moments.sizes(), at::IntArrayRef({2, 2, 3, 2}));
+  const auto found = call("conv2d_moments", {normal({4, 3, 1, 5}), normal({4, 2, 1, 4}), Numbers{2, 3, 2},
+                                             Numbers{1, 1}, Numbers{0, 0}, Numbers{1, 1}, 1, 2, true, false});
+  EXPECT_EQ(found.weight.gradient.sizes(), at::IntArrayRef({2, 3, 2}));
+  EXPECT_EQ(found.weight.moments.sizes(), at::IntArrayRef({2, 2, 3, 2}));
+}
+
+TEST(WeightMoments, OfOneParameterAreThoseOfBoth) {
+  at::manual_seed(4);
+  const auto a = normal({5, 3}), dz = normal({5, 2});
+  const auto both = call("linear_moments", {a, dz, 2, true, true});
+  const auto weight = call("linear_moments", {a, dz, 2, true, false});
+  const auto bias = call("linear_moments", {a, dz, 2, false, true});
+  EXPECT_TRUE(weight.weight.moments.equal(both.weight.moments));
+  EXPECT_TRUE(bias.bias.moments.equal(both.bias.moments));
+  for (const auto& nothing : {weight.bias.gradient, weight.bias.moments, bias.weight.gradient, bias.weight.moments})
+    EXPECT_EQ(nothing.sizes(), at::IntArrayRef({0}));
 }
 
 TEST(WeightMoments, OfHalvesAreInFloat) {
+  at::manual_seed(5);
   const auto a = normal({4, 3}), dz = normal({4, 2});
-  const auto half = call("linear_weight_moments", {a.to(at::kHalf), dz.to(at::kHalf), 2});
-  EXPECT_EQ(half.gradient.scalar_type(), at::kFloat);
-  EXPECT_EQ(half.moments.scalar_type(), at::kFloat);
-  EXPECT_TRUE(half.moments.to(at::kDouble).allclose(call("linear_weight_moments", {a, dz, 2}).moments, 1e-2, 1e-2));
+  const auto half = call("linear_moments", {a.to(at::kHalf), dz.to(at::kHalf), 2, true, true});
+  const auto wide = call("linear_moments", {a, dz, 2, true, true});
+  EXPECT_EQ(half.weight.gradient.scalar_type(), at::kFloat);
+  EXPECT_EQ(half.bias.moments.scalar_type(), at::kFloat);
+  EXPECT_TRUE(half.weight.moments.to(at::kDouble).allclose(wide.weight.moments, 1e-2, 1e-2));
 }
 
 std::string moments_error(at::IntArrayRef a, at::IntArrayRef dz, std::int64_t group) {
   try {
-    call("linear_weight_moments", {normal(a), normal(dz), group});
+    call("linear_moments", {normal(a), normal(dz), group, true, true});
   } catch (const c10::Error& error) {
     return error.what_without_backtrace();
   }
