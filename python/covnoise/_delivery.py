@@ -1,7 +1,7 @@
 """The backward pass' side of a recorded call."""
 from __future__ import annotations
 
-from typing import Callable, Optional, Sequence
+from typing import Callable, Optional
 
 import torch
 from torch import Tensor
@@ -34,8 +34,7 @@ class Delivery:
 
     def by_group(self) -> bool:
         """Whether a leaf wants each group's sum instead of moments."""
-        owner = self.owner
-        return self.shared or (owner is not None and any(record.shared for record in owner.records()))
+        return self.shared or (self.owner is not None and self.owner.shares())
 
     def _is_late(self, record: Optional[ParameterRecord]) -> bool:
         return record is not None and record.shared and not self.shared
@@ -51,39 +50,30 @@ class Delivery:
     def _deliver(self, record: Optional[ParameterRecord], parameter: Tensor,
                  moments: Callable[[], tuple[Tensor, Tensor]],
                  sums: Callable[[], Tensor]) -> tuple[Tensor, Optional[Tensor]]:
-        if self.shared or self._is_late(record):
-            return self._deliver_sums(record, parameter, sums)
-        gradient, both = moments()
-        return in_type_of(parameter, gradient), both
-
-    def _deliver_sums(self, record: Optional[ParameterRecord], parameter: Tensor,
-                      sums: Callable[[], Tensor]) -> tuple[Tensor, Optional[Tensor]]:
-        by_group = sums().to(statistics_dtype(parameter))
         late = self._is_late(record)
+        if not self.shared and not late:
+            gradient, both = moments()
+            return in_type_of(parameter, gradient), both
+        by_group = sums().to(statistics_dtype(parameter))
         if late:
             assert record is not None
             record.current_pass(self.groups).add(by_group)
         return by_group.sum(0).to(parameter.dtype), None if late else by_group
 
     def layer(self, weight: Optional[Tensor], bias: Optional[Tensor],
-              moments: Callable[[bool, bool], Sequence[Tensor]], weight_sums: Callable[[], Tensor],
+              moments: Callable[[bool, bool], tuple[Tensor, Tensor, Tensor, Tensor]], weight_sums: Callable[[], Tensor],
               bias_sums: Callable[[], Tensor]) -> tuple[Optional[Tensor], ...]:
-        """The gradients of weight, bias and their leaves; nothing for a parameter that is not given. One operator,
-        moments(weight, bias), gives gradient and moments of those that it is asked for."""
-        owner = self.owner
-        records = (None, None) if owner is None else (owner.weight, owner.bias)
-        by_moments = [parameter is not None and not self.shared and not self._is_late(record)
-                      for parameter, record in zip((weight, bias), records)]
-        values = moments(by_moments[0], by_moments[1]) if any(by_moments) else ()
-        both: list[tuple[Optional[Tensor], Optional[Tensor]]] = []
-        for i, (parameter, sums) in enumerate(((weight, weight_sums), (bias, bias_sums))):
-            if parameter is None:
-                both.append((None, None))
-            elif by_moments[i]:
-                both.append((in_type_of(parameter, values[2 * i]), values[2 * i + 1]))
-            else:
-                both.append(self._deliver_sums(records[i], parameter, sums))
-        return both[0][0], both[1][0], both[0][1], both[1][1]
+        """The gradients of weight, bias and their leaves; nothing for a parameter that is not given. moments(weight,
+        bias) calls an operator that gives gradient and moments of those that it is asked for."""
+        none = (None, None)
+        if self.by_group():  # perhaps only one of them
+            of_weight = none if weight is None else self.weight(weight, lambda: moments(True, False)[:2], weight_sums)
+            of_bias = none if bias is None else self.bias(bias, lambda: moments(False, True)[2:], bias_sums)
+            return of_weight[0], of_bias[0], of_weight[1], of_bias[1]
+        values = moments(weight is not None, bias is not None)
+        of_weight = none if weight is None else (in_type_of(weight, values[0]), values[1])
+        of_bias = none if bias is None else (in_type_of(bias, values[2]), values[3])
+        return of_weight[0], of_bias[0], of_weight[1], of_bias[1]
 
     def counts(self, like: Tensor) -> Optional[Tensor]:
         """The gradient of the count's leaf: examples and groups. Nothing if the host counts them, which costs no launch

@@ -28,6 +28,7 @@ class Recorded:
         self.module = module
         self.weight = weight
         self.bias = bias
+        self._records = [record for record in (weight, bias) if record is not None]
         self.examples = self.groups = 0  # of the backward passes that were not compiled
         self._start_counting()
         self.calls = 0  # in this pass
@@ -73,19 +74,29 @@ class Recorded:
         self.count.grad = None
 
     def records(self) -> list[ParameterRecord]:
-        return [record for record in (self.weight, self.bias) if record is not None]
+        return self._records
 
     def trains(self) -> bool:
-        return any(record.parameter.requires_grad for record in self.records())
+        for record in self._records:
+            if record.parameter.requires_grad:
+                return True
+        return False
+
+    def shares(self) -> bool:
+        """Whether a parameter is used by several calls of a pass."""
+        for record in self._records:
+            if record.shared:
+                return True
+        return False
 
     def start(self, x: Tensor) -> Optional[Call]:
         """Registers a call with the input x [M, ...]; nothing where the module must be measured otherwise."""
-        shared = any([record.shared for record in self.records()])
+        shared = self.shares()
         groups = Groups(x.shape[0], self.statistics.group)
         if self.count.device != x.device:
             self.check_device(x)
             self._start_counting()
-        part = 1.0 / self.calls_per_pass
+        part, owner = 1.0 / self.calls_per_pass, None
         if not compiling():
             if not self.statistics.admits(self, x):
                 return None
@@ -93,9 +104,10 @@ class Recorded:
                 for record in self.records():
                     record.shared = True
                 shared = True
-            part = 0.0 if self.calls > 1 else 1.0
-        targets = [None if record is None else record.target(groups, shared) for record in (self.weight, self.bias)]
-        return Call(targets[0], targets[1], self.count, groups, shared, part, None if compiling() else self)
+            part, owner = 0.0 if self.calls > 1 else 1.0, self
+        weight = None if self.weight is None else self.weight.target(groups, shared)
+        bias = None if self.bias is None else self.bias.target(groups, shared)
+        return Call(weight, bias, self.count, groups, shared, part, owner)
 
     def check_device(self, x: Tensor) -> None:
         parameter = next(self.module.parameters())

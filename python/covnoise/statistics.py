@@ -230,7 +230,9 @@ class Statistics:
         if last is self._last and self._averages is not None:
             return self._averages
         now, before = last.trace_and_square(), self._averages
-        return now if before is None else before.to(now.device).lerp(now, 0.05)
+        if before is None:
+            return now
+        return (before if before.device == now.device else before.to(now.device)).lerp(now, 0.05)
 
     def detach(self) -> None:
         """Gives the model its own forwards back; the last measurement stays readable."""
@@ -243,6 +245,8 @@ class Statistics:
         self._undo.clear()
 
 
+_current_graph_task = getattr(torch._C, "_current_graph_task_id", None)
+
+
 def _inside_backward() -> bool:
-    current = getattr(torch._C, "_current_graph_task_id", None)
-    return current is not None and current() != -1
+    return _current_graph_task is not None and _current_graph_task() != -1

@@ -10,10 +10,13 @@ from .._groups import Groups
 from .._record import statistics_dtype
 
 
+BY_DEVICE = hasattr(torch, "get_autocast_dtype")  # since PyTorch 2.4
+
+
 def autocast_dtype(x: Tensor) -> Optional[torch.dtype]:
     """The low precision of an active autocast region on x's device, or nothing."""
     kind = x.device.type
-    if hasattr(torch, "get_autocast_dtype"):
+    if BY_DEVICE:
         return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
     if kind == "cpu":
         return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
@@ -23,7 +26,7 @@ def autocast_dtype(x: Tensor) -> Optional[torch.dtype]:
 def lowered(x: Tensor) -> Tensor:
     """As autocast gives x to a matrix product."""
     dtype = autocast_dtype(x)
-    return x if dtype is None or x.dtype == torch.float64 else x.to(dtype)
+    return x if dtype is None or x.dtype in (dtype, torch.float64) else x.to(dtype)
 
 
 def widened(x: Tensor) -> Tensor:
