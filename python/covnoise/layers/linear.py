@@ -12,11 +12,6 @@ from .._recorded import Recorded
 from ._operands import bias_sums, lowered, of_type, operand
 
 
-def rows_of(x: Tensor) -> Tensor:
-    """[M, ..., K] -> [M T, K]."""
-    return (x if x.dim() == 2 else x.reshape(-1, x.shape[-1])).contiguous()
-
-
 class LinearFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor], weight_leaf: Optional[Tensor],
@@ -31,7 +26,9 @@ class LinearFunction(torch.autograd.Function):
         x, weight, bias, matrix = ctx.saved_tensors
         delivery = Delivery(ctx.plan)
         groups = delivery.groups
-        dx = rows_of(dz).mm(matrix).reshape(x.shape) if ctx.needs_input_grad[0] else None
+        dx = None
+        if ctx.needs_input_grad[0]:
+            dx = dz.mm(matrix) if dz.dim() == 2 else dz.flatten(0, -2).mm(matrix).reshape(x.shape)
 
         def moments(of_weight: bool, of_bias: bool) -> Any:
             return torch.ops.covnoise.linear_moments(x, dz, groups.size, of_weight, of_bias)

@@ -47,26 +47,25 @@ struct Contributions {
 };
 
 /// Squares of both parameters in one buffer of zeros, so that one kernel clears them and one divides them.
-at::Tensor shared_squares(std::array<Contributions, 2>& of, const at::TensorOptions& options) {
+at::Tensor shared_squares(std::array<Contributions, 2>& of, const at::Tensor& dz) {
   constexpr std::int64_t kAligned = 64;  // elements
   std::array<std::int64_t, 3> start{};
   for (std::size_t k = 0; k < 2; ++k)
     start[k + 1] = start[k] + (c10::multiply_integers(of[k].sizes) + kAligned - 1) / kAligned * kAligned;
-  const auto type = options.dtype() == at::kDouble ? at::kDouble : at::kFloat;
-  auto buffer = at::zeros({start[2]}, options.dtype(type));
+  auto buffer = at::zeros({start[2]}, dz.options().dtype(c10::promoteTypes(dz.scalar_type(), at::kFloat)));
   for (std::size_t k = 0; k < 2; ++k)
     of[k].squares = buffer.narrow(0, start[k], c10::multiply_integers(of[k].sizes)).view(of[k].sizes);
   return buffer;
 }
 
 /// The smaller group comes first, so that one division serves all.
-GradientsAndMoments moments_of(std::array<Contributions, 2> of, const at::TensorOptions& options, std::int64_t examples,
+GradientsAndMoments moments_of(std::array<Contributions, 2> of, const at::Tensor& dz, std::int64_t examples,
                                std::int64_t examples_per_group) {
   TORCH_CHECK(examples > 0 && examples_per_group > 0, "moments of a gradient: ", examples, " examples in groups of ",
               examples_per_group, "; both must be at least 1");
   for (auto& each : of)
     if (!each.gradient) each.sizes = {0};
-  const auto squares = shared_squares(of, options);
+  const auto squares = shared_squares(of, dz);
   const std::int64_t rest = examples % examples_per_group, whole = examples - rest;
   if (rest > 0) {
     for (auto& each : of) each.add(whole, rest, rest);
@@ -107,7 +106,7 @@ GradientsAndMoments conv2d_moments(const at::Tensor& x, const at::Tensor& dz, at
              }};
   }
   if (bias) of[1] = of_bias(d);
-  return moments_of(std::move(of), d.options(), d.size(0), examples_per_group);
+  return moments_of(std::move(of), d, d.size(0), examples_per_group);
 }
 
 /// [M, ..., K] -> [M T, K].
@@ -142,7 +141,7 @@ GradientsAndMoments linear_moments(const at::Tensor& a, const at::Tensor& dz, st
   std::array<Contributions, 2> of;
   if (weight) of[0] = of_linear_weight(position_rows(operand(a)), d, positions);
   if (bias) of[1] = of_bias(positions == 1 ? d : as_pixels(d, positions));
-  return moments_of(std::move(of), d.options(), examples, examples_per_group);
+  return moments_of(std::move(of), d, examples, examples_per_group);
 }
 
 }  // namespace
