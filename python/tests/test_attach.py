@@ -202,6 +202,29 @@ def test_frozen_parameters_have_no_diagonal(model, data):
     assert_same(stats.diagonal(), ghost_diagonal(gradients, GROUP), gradients=gradients)
 
 
+def calls_of(run):
+    """Names of the operators that are called, in their order."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        run()
+    return [event.name for event in profile.events() if event.name.startswith(("aten::", "covnoise::"))]
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="counts the calls of the CPU's operators")
+def test_what_attach_adds_to_a_pass():
+    """Nothing to the forward pass, and one call per layer to the backward pass: each costs more than a small kernel."""
+    model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5), nn.ReLU(), nn.Linear(5, 3))
+    x, y = batch(12, 2, 6, 6)
+    plain = calls_of(lambda: model(x.float()))
+    stats = covnoise.attach(model, "ghost", GROUP)
+    for _ in range(2):  # the first pass checks that the layers account for the whole gradient
+        losses_of(model, x.float(), y).mean().backward()
+        stats.reset()
+    assert len(calls_of(lambda: model(x.float()))) <= len(plain)
+    loss = losses_of(model, x.float(), y).mean()
+    moments = [name for name in calls_of(loss.backward) if name.endswith("_moments")]
+    assert moments == ["covnoise::linear_moments", "covnoise::linear_moments", "covnoise::conv2d_moments"]
+
+
 def test_data_parallel_and_scripts_are_refused(model):
     with pytest.raises(ValueError, match="DistributedDataParallel"):
         covnoise.attach(nn.DataParallel(model))

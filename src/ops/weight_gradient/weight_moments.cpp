@@ -37,7 +37,7 @@ at::Tensor part_of(const at::Tensor& rows, std::int64_t first, std::int64_t numb
 struct Contributions {
   std::vector<std::int64_t> sizes;
   std::function<at::Tensor(std::int64_t, std::int64_t, at::Tensor&, std::int64_t)> gradient;
-  at::Tensor squares, total;
+  at::Tensor squares = {}, total = {};
 
   void add(std::int64_t first, std::int64_t number, std::int64_t size) {
     if (!gradient) return;
