@@ -31,9 +31,11 @@ struct DiagonalSamples {
     }
   }
 
-  /// Where sample k goes, uninitialised.
+  /// Where sample k goes, uninitialised; the first way is what empty_like does, with one call fewer.
   at::Tensor empty(std::size_t k, const at::Tensor& like) const {
-    return at::empty_like(like, like.options().dtype(moments[k].scalar_type()));
+    const auto options = like.options().dtype(moments[k].scalar_type());
+    return like.is_non_overlapping_and_dense() ? at::empty_strided(like.sizes(), like.strides(), options)
+                                               : at::empty_like(like, options);
   }
 };
 
