@@ -34,7 +34,7 @@ at::Tensor part_of(const at::Tensor& rows, std::int64_t first, std::int64_t numb
 
 /// One parameter. gradient(first, number, squares, size) adds the squares of the groups of `size` of these examples to
 /// `squares` and returns their sum; it is empty if the parameter is not wanted.
-struct Contributions {
+struct ParameterMoments {
   std::vector<std::int64_t> sizes;
   std::function<at::Tensor(std::int64_t, std::int64_t, at::Tensor&, std::int64_t)> gradient;
   at::Tensor squares = {}, total = {};
@@ -47,7 +47,7 @@ struct Contributions {
 };
 
 /// Squares of both parameters in one buffer of zeros, so that one kernel clears them and one divides them.
-at::Tensor shared_squares(std::array<Contributions, 2>& of, const at::Tensor& dz) {
+at::Tensor shared_squares(std::array<ParameterMoments, 2>& of, const at::Tensor& dz) {
   constexpr std::int64_t kAligned = 64;  // elements
   std::array<std::int64_t, 3> start{};
   for (std::size_t k = 0; k < 2; ++k)
@@ -59,7 +59,7 @@ at::Tensor shared_squares(std::array<Contributions, 2>& of, const at::Tensor& dz
 }
 
 /// The smaller group comes first, so that one division serves all.
-GradientsAndMoments moments_of(std::array<Contributions, 2> of, const at::Tensor& dz, std::int64_t examples,
+GradientsAndMoments moments_of(std::array<ParameterMoments, 2> of, const at::Tensor& dz, std::int64_t examples,
                                std::int64_t examples_per_group) {
   TORCH_CHECK(examples > 0 && examples_per_group > 0, "moments of a gradient: ", examples, " examples in groups of ",
               examples_per_group, "; both must be at least 1");
@@ -84,7 +84,7 @@ GradientsAndMoments moments_of(std::array<Contributions, 2> of, const at::Tensor
 }
 
 /// Of a bias, from dz [M, O] or [M, O, H, W].
-Contributions of_bias(const at::Tensor& dz) {
+ParameterMoments of_bias(const at::Tensor& dz) {
   return {{dz.size(1)}, [dz](std::int64_t first, std::int64_t number, at::Tensor& squares, std::int64_t size) {
             return bias_gradient_squares(part_of(dz, first, number), squares, size, false);
           }};
@@ -95,7 +95,7 @@ GradientsAndMoments conv2d_moments(const at::Tensor& x, const at::Tensor& dz, at
                                    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
                                    std::int64_t groups, std::int64_t examples_per_group, bool weight, bool bias) {
   const auto d = operand(dz);
-  std::array<Contributions, 2> of;
+  std::array<ParameterMoments, 2> of;
   if (weight) {
     auto kernel = weight_sizes.vec();
     if (kernel.size() == 3) kernel.insert(kernel.begin() + 2, 1);
@@ -118,7 +118,7 @@ at::Tensor as_pixels(const at::Tensor& rows, std::int64_t positions) {
 }
 
 /// Of the rows a [M T, K] and dz [M T, O]: T positions of an example, whose products add up.
-Contributions of_linear_weight(const at::Tensor& a, const at::Tensor& dz, std::int64_t positions) {
+ParameterMoments of_linear_weight(const at::Tensor& a, const at::Tensor& dz, std::int64_t positions) {
   const auto gradient = [=](std::int64_t first, std::int64_t number, at::Tensor& squares, std::int64_t size) {
     const auto x = part_of(a, first * positions, number * positions);
     const auto d = part_of(dz, first * positions, number * positions);
@@ -139,7 +139,7 @@ GradientsAndMoments linear_moments(const at::Tensor& a, const at::Tensor& dz, st
               " and the output's derivative ", dz.sizes(), " must be equal but for the last size");
   const auto d = position_rows(operand(dz));
   const std::int64_t examples = a.size(0), positions = examples > 0 ? d.size(0) / examples : 1;
-  std::array<Contributions, 2> of;
+  std::array<ParameterMoments, 2> of;
   if (weight) of[0] = of_linear_weight(position_rows(operand(a)), d, positions);
   if (bias) of[1] = of_bias(positions == 1 ? d : as_pixels(d, positions));
   return moments_of(std::move(of), d, examples, examples_per_group);
