@@ -59,16 +59,14 @@ Item item_of(const std::string& name, const Options& options) {
   return item;
 }
 
-/// Refuses to replace results of the other size (quick or full).
-void refuse_other_size(const fs::path& path, bool quick) {
-  require(kept_json(path).value("quick", Json(quick)) == quick,
+/// Refuses to replace results of the other size (quick or full), or whose runs had other settings: none of them would
+/// count, and the numbers would be lost.
+void refuse_to_lose(const fs::path& path, bool quick, std::vector<std::string> settings) {
+  const auto saved = kept_json(path);
+  require(saved.value("quick", Json(quick)) == quick,
           fmt::format("{} holds results {} --quick; choose another --out", path.parent_path().string(),
                       quick ? "without" : "with"));
-}
-
-/// Refuses to replace a result whose runs had other settings: none of them would count, and its numbers would be lost.
-void refuse_other_settings(const fs::path& path, std::vector<std::string> settings) {
-  auto kept = kept_json(path).value("settings", settings);
+  auto kept = saved.value("settings", settings);
   std::sort(kept.begin(), kept.end());
   std::sort(settings.begin(), settings.end());
   const auto text = [](const std::vector<std::string>& all) {
@@ -211,8 +209,7 @@ std::string plan_table(const std::string& name, const Options& options) {
 Outcome reproduce(const std::string& name, const Options& options) {
   const Item item = item_of(name, options);
   const fs::path folder = options.results_folder() / name, path = folder / (name + ".json");
-  refuse_other_size(path, options.quick);
-  refuse_other_settings(path, settings_of(item, options));
+  refuse_to_lose(path, options.quick, settings_of(item, options));
   const auto specs = planned_runs(name, options);
   create_folders(folder);
   std::vector<std::string> failures;
