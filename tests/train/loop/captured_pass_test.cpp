@@ -75,9 +75,11 @@ TEST(GradientPass, DropsTheUnitsOfEachStepInEveryReplay) {
     }
     eager.finish();
     const double scale = gradient.abs().max().item<double>();
-    EXPECT_LT((gradient - parameters.gradient()).abs().max().item<double>(), 1e-4 * scale) << step;
+    // Overlapping pools add up in another order each time on a GPU, and ghost batches of 4 amplify that.
+    const double tolerance = testing::device().is_cpu() ? 1e-4 : 5e-3;
+    EXPECT_LT((gradient - parameters.gradient()).abs().max().item<double>(), tolerance * scale) << step;
     if (last.defined()) {
-      EXPECT_GT((gradient - last).abs().max().item<double>(), 1e-2 * scale) << step;
+      EXPECT_GT((gradient - last).abs().max().item<double>(), 0.1 * scale) << step;
     }
     last = gradient;
   }
