@@ -15,15 +15,18 @@ namespace {
 
 using portable::Geometry;
 
-/// Whether float32 convolutions may round their factors to tf32. Once a user has set fp32_precision, PyTorch answers
-/// for a named operation only.
-bool convolutions_round() {
+/// Whether float32 convolutions and matrix products may round their factors to tf32. Once a user has set
+/// fp32_precision, PyTorch answers for a named operation only.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 9)
-  return at::globalContext().allowTF32CuDNN(at::Float32Op::CONV);
-#else
-  return at::globalContext().allowTF32CuDNN();
-#endif
+bool convolutions_round() { return at::globalContext().allowTF32CuDNN(at::Float32Op::CONV); }
+bool products_round() {
+  return at::globalContext().float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL) ==
+         at::Float32Precision::TF32;
 }
+#else
+bool convolutions_round() { return at::globalContext().allowTF32CuDNN(); }
+bool products_round() { return at::globalContext().allowTF32CuBLAS(); }
+#endif
 
 bool all_are(at::IntArrayRef values, std::int64_t value) {
   return std::all_of(values.begin(), values.end(), [&](std::int64_t v) { return v == value; });
@@ -112,12 +115,12 @@ at::Tensor input_gradient(const at::Tensor& dz, const at::Tensor& x, const at::T
                                            g.padding, g.dilation, false, {0, 0}, g.groups, {true, false, false})));
 }
 
-WeightGradient weight_gradient_call(const at::Tensor& x, const at::Tensor& dz, const Convolution& shape,
+WeightGradient weight_gradient_call(const at::Tensor& x, const at::Tensor& dz, const Convolution& shape, bool round,
                                     GradientSquares squares_of, std::int64_t examples_per_group) {
   WeightGradient call;
   call.shape = shape;
   call.scalar = scalar_of(x);
-  call.precise = !convolutions_round();
+  call.precise = !round;
   call.squares_of = squares_of;
   call.examples_per_group = static_cast<int>(examples_per_group);
   call.x = x.data_ptr(), call.dz = dz.data_ptr();
@@ -141,14 +144,20 @@ bool ours_is_faster(const at::Tensor& x, const at::Tensor& weight) {
   return has_hopper_kernels(x) && x.scalar_type() == at::kBFloat16 && kernel && x.size(1) < 64;
 }
 
+/// Only sizes, type and layout of the weight matter.
+at::Tensor library_weight_gradient(const at::Tensor& dz, const at::Tensor& x, const at::Tensor& weight,
+                                   const Geometry& g) {
+  const auto result = at::convolution_backward(dz, x, weight, at::OptionalIntArrayRef{}, g.stride, g.padding,
+                                               g.dilation, false, {0, 0}, g.groups, {false, true, false});
+  return std::get<1>(result).contiguous();
+}
+
 at::Tensor weight_gradient_of(const at::Tensor& dz, const at::Tensor& x, const at::Tensor& weight, const Geometry& g) {
   if (ours_is_faster(x, weight))
     return weight_gradient_by_kernel(
-        weight_gradient_call(x, dz, shape_of(x, weight.sizes(), g), GradientSquares::kNone, 1), x, weight.sizes(),
-        nullptr);
-  const auto result = at::convolution_backward(dz, x, library_weight(weight, x), at::OptionalIntArrayRef{}, g.stride,
-                                               g.padding, g.dilation, false, {0, 0}, g.groups, {false, true, false});
-  return std::get<1>(result).to(weight.scalar_type()).contiguous();
+        weight_gradient_call(x, dz, shape_of(x, weight.sizes(), g), convolutions_round(), GradientSquares::kNone, 1), x,
+        weight.sizes(), nullptr);
+  return library_weight_gradient(dz, x, library_weight(weight, x), g).to(weight.scalar_type());
 }
 
 std::tuple<at::Tensor, at::Tensor> gradients(const at::Tensor& dz_any, const at::Tensor& x_any,
@@ -168,6 +177,7 @@ at::Tensor linear_gradient(const at::Tensor& a, const at::Tensor& dz) {
 }
 
 constexpr std::int64_t kGroupBytes = 16 << 20;  // of gradients per group at once
+constexpr int kWideChannels = 64;               // from which on layers are wide
 
 /// Gradients of each group by cuBLAS, some groups at a time, then their squares.
 at::Tensor linear_group_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares, std::int64_t group) {
@@ -188,8 +198,49 @@ at::Tensor linear_group_squares(const at::Tensor& a, const at::Tensor& dz, at::T
   return gradient;
 }
 
-/// Per example: products of all examples and of their squares. Per group: the kernel for wide layers, which squares in
-/// registers, if it supports the layer; otherwise cuBLAS.
+/// Whether the squares are taken from operands rounded to bfloat16, and the gradient from the library: where float32
+/// products may be rounded anyway, and the layer is wide. The kernel of warpgroup products, which takes bfloat16 only,
+/// with two conversions and the library's gradient takes less time than our tf32 kernel (docs/performance.md).
+bool rounds_squares(const WeightGradient& call) {
+  const Convolution& c = call.shape;
+  return call.scalar == Scalar::kFloat32 && !call.precise && call.squares_of == GradientSquares::kGroups &&
+         call.examples_per_group == 1 && std::min(c.channels, c.outputs) >= kWideChannels && c.groups == 1;
+}
+
+/// Adds the squares of the contributions of x and dz, rounded to bfloat16, in the layout that they have.
+void add_rounded_squares(WeightGradient call, const at::Tensor& x, const at::Tensor& dz, at::IntArrayRef weight_sizes,
+                         float* squares) {
+  const auto low_x = x.to(at::kBFloat16), low_dz = dz.to(at::kBFloat16);
+  call.scalar = Scalar::kBFloat16;
+  call.x = low_x.data_ptr(), call.dz = low_dz.data_ptr();
+  weight_gradient_by_kernel(call, low_x, weight_sizes, squares);
+}
+
+/// The rows of each group as an image of that height, whose contribution is squared in registers.
+WeightGradient image_call(const at::Tensor& a, const at::Tensor& dz, std::int64_t rows) {
+  Convolution shape =
+      linear_shape(static_cast<int>(a.size(0) / rows), static_cast<int>(a.size(1)), static_cast<int>(dz.size(1)));
+  shape.height = static_cast<int>(rows);
+  return weight_gradient_call(a, dz, shape, products_round(), GradientSquares::kGroups, 1);
+}
+
+/// Whether a group has so few rows that its gradient in memory would cost more than its products by that kernel.
+bool squares_in_registers(const WeightGradient& call) {
+  constexpr int kFewRows = 127, kFewRoundedRows = 1024;
+  return call.shape.height <= (rounds_squares(call) ? kFewRoundedRows : kFewRows);
+}
+
+at::Tensor linear_squares_of_images(const WeightGradient& call, const at::Tensor& a, const at::Tensor& dz,
+                                    at::Tensor& squares) {
+  const std::int64_t inputs = a.size(1), outputs = dz.size(1);
+  const auto target = added_to(squares, outputs * inputs);
+  if (!rounds_squares(call)) return weight_gradient_by_kernel(call, a, {outputs, inputs}, target);
+  add_rounded_squares(call, a, dz, {outputs, inputs}, target);
+  return linear_gradient(a, dz);
+}
+
+/// Per row: products of all rows and of their squares. Per group: the kernel for wide layers or that for images, which
+/// square in registers, if they support the layer; otherwise cuBLAS.
 at::Tensor linear_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares,
                           std::int64_t examples_per_group) {
   const c10::cuda::CUDAGuard guard(a.device());
@@ -201,12 +252,14 @@ at::Tensor linear_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor&
     return linear_gradient(a, dz);
   }
   if (!has_general_kernels(a)) return portable::linear_group_squares(a, dz, squares, examples_per_group);
-  if (has_hopper_kernels(a) && a.scalar_type() == at::kBFloat16 && a.is_contiguous() && dz.is_contiguous()) {
+  if (has_hopper_kernels(a) && a.is_contiguous() && dz.is_contiguous()) {
     const auto call = weight_gradient_call(
         a, dz, linear_shape(static_cast<int>(examples), static_cast<int>(inputs), static_cast<int>(outputs)),
-        GradientSquares::kGroups, examples_per_group);
+        products_round(), GradientSquares::kGroups, examples_per_group);
     if (WideWeightGradient::takes(call))
       return weight_gradient_by_kernel(call, a, {outputs, inputs}, added_to(squares, outputs * inputs));
+    if (const auto images = image_call(a, dz, examples_per_group); squares_in_registers(images))
+      return linear_squares_of_images(images, a, dz, squares);
   }
   return linear_group_squares(a, dz, squares, examples_per_group);
 }
@@ -242,10 +295,14 @@ at::Tensor convolution_squares(const at::Tensor& x_any, const at::Tensor& dz_any
     return linear_squares(patch_rows(x, dz, weight_sizes), rows, matrix, examples_per_group * dz.size(2) * dz.size(3))
         .view(weight_sizes);
   }
-  return weight_gradient_by_kernel(
-      weight_gradient_call(x, dz, shape_of(x, weight_sizes, {stride, padding, dilation, groups}),
-                           spatial ? GradientSquares::kSpatial : GradientSquares::kGroups, examples_per_group),
-      x, weight_sizes, added_to(squares, c10::multiply_integers(weight_sizes)));
+  const Geometry geometry{stride, padding, dilation, groups};
+  const auto call =
+      weight_gradient_call(x, dz, shape_of(x, weight_sizes, geometry), convolutions_round(),
+                           spatial ? GradientSquares::kSpatial : GradientSquares::kGroups, examples_per_group);
+  const auto target = added_to(squares, c10::multiply_integers(weight_sizes));
+  if (!rounds_squares(call)) return weight_gradient_by_kernel(call, x, weight_sizes, target);
+  add_rounded_squares(call, x, dz, weight_sizes, target);
+  return library_weight_gradient(dz, x, empty_channels_last(weight_sizes, x), geometry);
 }
 
 at::Tensor bias_squares(const at::Tensor& dz_any, at::Tensor& squares, std::int64_t examples_per_group, bool spatial) {

@@ -122,10 +122,6 @@ ParameterMoments of_linear_weight(const at::Tensor& a, const at::Tensor& dz, std
   const auto gradient = [=](std::int64_t first, std::int64_t number, at::Tensor& squares, std::int64_t size) {
     const auto x = part_of(a, first * positions, number * positions);
     const auto d = part_of(dz, first * positions, number * positions);
-    if (size == 1 && positions > 1 && a.is_cuda())  // squares in registers instead of gradients in memory
-      return conv2d_weight_gradient_squares(as_pixels(x, positions), as_pixels(d, positions), squares,
-                                            {d.size(1), x.size(1), 1, 1}, 1, 0, 1, 1, 1, false)
-          .view({d.size(1), x.size(1)});
     return linear_weight_gradient_squares(x, d, squares, size * positions);
   };
   return {{dz.size(1), a.size(1)}, gradient};
