@@ -1,14 +1,16 @@
 """The backward pass' side of a recorded call."""
 from __future__ import annotations
 
-from typing import Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import torch
 from torch import Tensor
 
 from ._groups import Groups
 from ._record import ParameterRecord, statistics_dtype
-from ._recorded import Recorded
+
+if TYPE_CHECKING:
+    from ._recorded import Recorded
 
 
 def refuse_second_derivative() -> None:
@@ -22,15 +24,25 @@ def in_type_of(parameter: Tensor, gradient: Tensor) -> Tensor:
     return gradient if gradient.dtype == parameter.dtype else gradient.to(parameter.dtype)
 
 
-class Delivery:
-    """The backward pass' side of a call: turns contributions into the gradients of parameter and leaf."""
+def delivery_of(plan: tuple[Any, ...]) -> Delivery:
+    """At the beginning of a backward pass: the plan's, or, of a compiled pass, one made from its values."""
+    refuse_second_derivative()
+    delivery: Delivery = plan[0] if len(plan) == 1 else Delivery(*plan)
+    if delivery.owner is not None:
+        delivery.owner.backward_seen = True
+    return delivery
 
-    def __init__(self, plan: tuple[int, int, bool, float, Optional[Recorded]]) -> None:
-        refuse_second_derivative()
-        self.examples, size, self.shared, self.part, self.owner = plan
-        self.groups = Groups(self.examples, size)
-        if self.owner is not None:
-            self.owner.backward_seen = True
+
+class Delivery:
+    """The backward pass' side of a call: turns contributions into the gradients of parameter and leaf.
+
+    `part` is the share of the examples that this call counts, so that the calls of a pass count them once. A compiled
+    pass has no `owner`: autograd takes what it records to leaves. So it does with the sums of a `shared` parameter.
+    All else goes to the owner's records directly, which costs less."""
+
+    def __init__(self, examples: int, size: int, shared: bool, part: float, owner: Optional[Recorded] = None) -> None:
+        self.examples, self.shared, self.part, self.owner = examples, shared, part, owner
+        self.groups = Groups(examples, size)
 
     def by_group(self) -> bool:
         """Whether a leaf wants each group's sum instead of moments."""
@@ -60,28 +72,37 @@ class Delivery:
             record.current_pass(self.groups).add(by_group)
         return by_group.sum(0).to(parameter.dtype), None if late else by_group
 
-    def layer(self, weight: Optional[Tensor], bias: Optional[Tensor],
+    def layer(self, dz: Tensor, weight: Optional[Tensor], bias: Optional[Tensor],
               moments: Callable[[bool, bool], tuple[Tensor, Tensor, Tensor, Tensor]], weight_sums: Callable[[], Tensor],
               bias_sums: Callable[[], Tensor]) -> tuple[Optional[Tensor], ...]:
-        """The gradients of weight, bias and their leaves; nothing for a parameter that is not given. moments(weight,
+        """The gradients of weight, bias and of all leaves; nothing for a parameter that is not given. moments(weight,
         bias) calls an operator that gives gradient and moments of those that it is asked for."""
-        none = (None, None)
         if self.by_group():  # perhaps only one of them
+            none = (None, None)
             of_weight = none if weight is None else self.weight(weight, lambda: moments(True, False)[:2], weight_sums)
             of_bias = none if bias is None else self.bias(bias, lambda: moments(False, True)[2:], bias_sums)
-            return of_weight[0], of_bias[0], of_weight[1], of_bias[1]
-        values = moments(weight is not None, bias is not None)
-        of_weight = none if weight is None else (in_type_of(weight, values[0]), values[1])
-        of_bias = none if bias is None else (in_type_of(bias, values[2]), values[3])
-        return of_weight[0], of_bias[0], of_weight[1], of_bias[1]
+            return of_weight[0], of_bias[0], *self.leaves(dz, of_weight[1], of_bias[1])
+        dweight, weight_moments, dbias, bias_moments = moments(weight is not None, bias is not None)
+        leaves = self.leaves(dz, None if weight is None else weight_moments, None if bias is None else bias_moments)
+        return (None if weight is None else in_type_of(weight, dweight),
+                None if bias is None else in_type_of(bias, dbias), *leaves)
 
-    def counts(self, like: Tensor) -> Optional[Tensor]:
-        """The gradient of the count's leaf: examples and groups. Nothing if the host counts them, which costs no launch
-        and no waiting; a compiled backward pass cannot."""
-        if self.owner is not None:
-            if self.part:
-                self.owner.add_counts(self.examples, self.groups.number)
-            return None
+    def leaves(self, dz: Tensor, weight: Optional[Tensor], bias: Optional[Tensor]) -> tuple[Optional[Tensor], ...]:
+        """The gradients of the leaves of weight, bias and counts, from what is recorded of weight and bias."""
+        if self.owner is None:
+            return weight, bias, self._counts(dz)
+        accumulates = self.owner.accumulates()
+        if accumulates and self.part:
+            self.owner.examples += self.examples
+            self.owner.groups += self.groups.number
+        if self.shared:
+            return weight, bias, None
+        if accumulates:
+            self.owner.add(weight, bias)
+        return None, None, None
+
+    def _counts(self, like: Tensor) -> Tensor:
+        """Examples and groups, of a compiled pass, which cannot count on the host."""
         result = torch.full((2,), self.part * self.examples, dtype=torch.float64, device=like.device)
         result[1] = self.part * self.groups.number
         return result

@@ -32,6 +32,8 @@ class ParameterRecord:
 
     A parameter that is used by several calls of one pass (`shared`) first needs each group's sum over the calls,
     S [G, *sizes]; `finish` squares it.
+
+    `total` is what backward passes gave without autograd's help, and `leaf.grad` what compiled ones gave.
     """
 
     def __init__(self, name: str, parameter: nn.Parameter, estimator: str) -> None:
@@ -39,20 +41,25 @@ class ParameterRecord:
         self.parameter = parameter
         self.estimator = estimator
         self.shared = False
-        self.moments = self._new_leaf()
+        self.leaf = self._new_leaf()
+        self.total: Optional[Tensor] = None
         self.open: list[OpenPass] = []  # passes of a shared parameter that are not squared yet
 
     def _new_leaf(self) -> Tensor:
         return leaf((2, *self.parameter.shape), self.parameter, statistics_dtype(self.parameter))
 
+    def _zeros(self) -> Tensor:
+        return torch.zeros((2, *self.parameter.shape), dtype=statistics_dtype(self.parameter),
+                           device=self.parameter.device)
+
     def target(self, groups: Groups, shared: bool) -> Optional[Tensor]:
-        """The leaf that a call's statistics go to; nothing for a frozen parameter."""
+        """The leaf that a call's statistics go to, by autograd; nothing for a frozen parameter."""
         if not self.parameter.requires_grad:
             return None
-        if self.moments.device != self.parameter.device or self.moments.dtype != statistics_dtype(self.parameter):
-            self.moments = self._new_leaf()  # the model was moved
+        if self.leaf.device != self.parameter.device or self.leaf.dtype != statistics_dtype(self.parameter):
+            self.leaf = self._new_leaf()  # the model was moved
         if not shared:
-            return self.moments
+            return self.leaf
         return self.current_pass(groups).sums
 
     def current_pass(self, groups: Groups) -> OpenPass:
@@ -64,19 +71,25 @@ class ParameterRecord:
         if self.open:
             self.open[-1].ended = True
 
+    def add(self, moments: Tensor) -> None:
+        """Those of a call; the tensor is the record's own from now on."""
+        self.total = moments if self.total is None else self.total.add_(moments)
+
     def finish(self) -> None:
         """Squares the sums over the calls of each pass whose backward pass has run."""
         for each in [each for each in self.open if each.sums.grad is not None]:
-            total = each.groups.moments(each.sums.grad)
-            self.moments.grad = total if self.moments.grad is None else self.moments.grad + total
+            self.add(each.groups.moments(each.sums.grad))
             self.open.remove(each)
 
     def collected(self) -> Tensor:
         """[2, *sizes]."""
-        return torch.zeros_like(self.moments).contiguous() if self.moments.grad is None else self.moments.grad
+        compiled = self.leaf.grad
+        if compiled is not None:
+            return compiled if self.total is None else self.total + compiled
+        return self._zeros() if self.total is None else self.total
 
     def clear(self) -> None:
-        self.moments.grad = None
+        self.total = self.leaf.grad = None
         self.open = []
 
 
@@ -85,7 +98,8 @@ class OpenPass:
 
     def __init__(self, record: ParameterRecord, groups: Groups) -> None:
         self.groups = groups
-        self.sums = leaf((groups.number, *record.parameter.shape), record.parameter, record.moments.dtype)
+        self.sums = leaf((groups.number, *record.parameter.shape), record.parameter,
+                         statistics_dtype(record.parameter))
         self.ended = False
 
     def add(self, sums: Tensor) -> None:

@@ -8,11 +8,14 @@ import torch
 from torch import Tensor
 
 from ._accumulation import accumulation_node
+from ._delivery import Delivery
 from ._groups import Groups
 from ._record import ParameterRecord, compiling, leaf
 
 if TYPE_CHECKING:
     from .statistics import Statistics
+
+Leaves = tuple[Optional[Tensor], Optional[Tensor], Tensor]  # of weight, bias and the counts
 
 
 class Recorded:
@@ -31,6 +34,7 @@ class Recorded:
         self._records = [record for record in (weight, bias) if record is not None]
         self.examples = self.groups = 0  # of the backward passes that were not compiled
         self._start_counting()
+        self._usual_call: Optional[Call] = None  # that of a pass which calls the module once
         self.calls = 0  # in this pass
         self.calls_per_pass = 1
         self.backward_seen = False
@@ -60,11 +64,16 @@ class Recorded:
         self.count = leaf((2,), next(self.module.parameters()), torch.float64)  # .grad: of compiled backward passes
         self._accumulates = accumulation_node(self.count)
 
-    def add_counts(self, examples: int, groups: int) -> None:
-        """In a backward pass: adds what it records, unless, as in torch.autograd.grad, nothing is accumulated."""
-        if torch._C._will_engine_execute_node(self._accumulates):
-            self.examples += examples
-            self.groups += groups
+    def accumulates(self) -> bool:
+        """In a backward pass: whether gradients are accumulated; those of torch.autograd.grad are not."""
+        return bool(torch._C._will_engine_execute_node(self._accumulates))
+
+    def add(self, weight: Optional[Tensor], bias: Optional[Tensor]) -> None:
+        """Moments of a call, of the parameters that have some."""
+        if weight is not None and self.weight is not None:
+            self.weight.add(weight)
+        if bias is not None and self.bias is not None:
+            self.bias.add(bias)
 
     def has_counted(self) -> bool:
         return self.examples > 0 or self.count.grad is not None
@@ -91,23 +100,38 @@ class Recorded:
 
     def start(self, x: Tensor) -> Optional[Call]:
         """Registers a call with the input x [M, ...]; nothing where the module must be measured otherwise."""
-        shared = self.shares()
-        groups = Groups(x.shape[0], self.statistics.group)
         if self.count.device != x.device:
             self.check_device(x)
             self._start_counting()
-        part, owner = 1.0 / self.calls_per_pass, None
-        if not compiling():
-            if not self.statistics.admits(self, x):
-                return None
-            if self.calls > 1:
-                for record in self.records():
-                    record.shared = True
-                shared = True
-            part, owner = 0.0 if self.calls > 1 else 1.0, self
+            self._usual_call = None
+        if compiling():
+            return self._compiled_call(x)
+        if not self.statistics.admits(self, x):
+            return None
+        if self.calls > 1:
+            for record in self.records():
+                record.shared = True
+        if self.shares():
+            return self._shared_call(x)
+        if self._usual_call is None or self._usual_call.examples != x.shape[0]:
+            delivery = Delivery(x.shape[0], self.statistics.group, False, 1.0, self)
+            self._usual_call = Call(x.shape[0], (None, None, self.count), (delivery,))
+        return self._usual_call
+
+    def _shared_call(self, x: Tensor) -> Call:
+        delivery = Delivery(x.shape[0], self.statistics.group, True, 0.0 if self.calls > 1 else 1.0, self)
+        return Call(x.shape[0], self._leaves(delivery.groups, True), (delivery,))
+
+    def _compiled_call(self, x: Tensor) -> Call:
+        """With a plan of plain values, so that torch.compile can trace the backward pass."""
+        shared, size = self.shares(), self.statistics.group
+        leaves = self._leaves(Groups(x.shape[0], size), shared)
+        return Call(x.shape[0], leaves, (x.shape[0], size, shared, 1.0 / self.calls_per_pass))
+
+    def _leaves(self, groups: Groups, shared: bool) -> Leaves:
         weight = None if self.weight is None else self.weight.target(groups, shared)
         bias = None if self.bias is None else self.bias.target(groups, shared)
-        return Call(weight, bias, self.count, groups, shared, part, owner)
+        return weight, bias, self.count
 
     def check_device(self, x: Tensor) -> None:
         parameter = next(self.module.parameters())
@@ -118,16 +142,8 @@ class Recorded:
 
 
 class Call:
-    """One call of a recorded module: where its statistics go."""
+    """One call of a recorded module: the leaves that autograd takes its statistics to, and what its backward pass needs
+    (delivery_of)."""
 
-    def __init__(self, weight: Optional[Tensor], bias: Optional[Tensor], count: Tensor, groups: Groups, shared: bool,
-                 part: float, owner: Optional[Recorded]) -> None:
-        self.weight, self.bias, self.count = weight, bias, count
-        self.groups, self.shared, self.part, self.owner = groups, shared, part, owner
-
-    def leaves(self) -> tuple[Optional[Tensor], Optional[Tensor], Tensor]:
-        return self.weight, self.bias, self.count
-
-    def plan(self) -> tuple[int, int, bool, float, Optional[Recorded]]:
-        """What a backward pass needs, as plain values, so that torch.compile can trace it."""
-        return self.groups.examples, self.groups.size, self.shared, self.part, self.owner
+    def __init__(self, examples: int, leaves: Leaves, plan: tuple[Any, ...]) -> None:
+        self.examples, self.leaves, self.plan = examples, leaves, plan

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ._delivery import Delivery, refuse_second_derivative
+from ._delivery import delivery_of, refuse_second_derivative
 from ._record import compiling
 from .layers._operands import autocast_dtype, operand
 from .layers.normalisation import Contributions, RecordedBatchNorm, as_rows
@@ -99,7 +99,7 @@ class GhostNormFunction(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor, dmean: None, dvar: None) -> tuple[Optional[Tensor], ...]:
         refuse_second_derivative()
         x, weight, bias, *statistics = ctx.saved_tensors
-        delivery = Delivery(ctx.plan) if ctx.plan else None
+        delivery = delivery_of(ctx.plan) if ctx.plan else None
         size = delivery.groups.size if delivery else 0
         fast = delivery is not None and not delivery.by_group() and size in (1, ctx.ghost_batch)
         gradients, dweights, dbiases, squares = [], [], [], []
@@ -121,12 +121,13 @@ class GhostNormFunction(torch.autograd.Function):
         given = [parameter if needed else None for parameter, needed in zip((weight, bias), ctx.needs_input_grad[1:3])]
         if fast:
             of_weight, of_bias = total(squares)
-            found = (dweight, dbias, torch.stack((dweight, of_weight)), torch.stack((dbias, of_bias)))
-            parts = tuple(None if given[i % 2] is None else value for i, value in enumerate(found))
+            of_both = torch.stack((dweight, of_weight)), torch.stack((dbias, of_bias))
+            kept = [None if parameter is None else moments for parameter, moments in zip(given, of_both)]
+            parts = (dweight, dbias, *delivery.leaves(dy, *kept))
         else:
             mean, rstd = means_of(statistics, x.shape[0], ctx.ghost_batch)
             parts = Contributions(delivery, as_rows(dy), as_rows(x), mean, rstd).parts(*given)
-        return (dx, *parts, delivery.counts(dy), *others)
+        return (dx, *parts, *others)
 
 
 def means_of(statistics: list[Tensor], examples: int, ghost_batch: int) -> Tensor:
@@ -142,7 +143,7 @@ class RecordedGhostBatchNorm(RecordedBatchNorm):
         if not self.module.training:
             return super().record(x)
         call = self.start(x)
-        return self.plain(x) if call is None else self.module.normalise(x, call.leaves(), call.plan())
+        return self.plain(x) if call is None else self.module.normalise(x, call.leaves, call.plan)
 
 
 def convert_ghost_batch_norm(model: nn.Module, ghost_batch: int) -> nn.Module:

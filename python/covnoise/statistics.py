@@ -134,7 +134,7 @@ class Statistics:
             seen = self._unverified.get(id(record))
             if seen is None or record.estimator == "micro":
                 continue
-            ours = torch.zeros_like(seen) if record.moments.grad is None else record.moments.grad[0].to(seen.dtype)
+            ours = record.collected()[0].to(seen.dtype)
             if not torch.allclose(ours, seen, rtol=0.05, atol=0.02 * float(seen.abs().max())):
                 self.measure_between([record], "its layer is not the only user of this parameter")
                 self.between[-1].add(seen)

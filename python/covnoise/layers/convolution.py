@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._delivery import Delivery
+from .._delivery import delivery_of
 from .._recorded import Recorded
 from ._operands import bias_sums, lowered, of_type, operand
 
@@ -29,7 +29,7 @@ class ConvolutionFunction(torch.autograd.Function):
     def backward(ctx: Any, dz: Tensor) -> tuple[Optional[Tensor], ...]:
         x, weight, bias, kernel = ctx.saved_tensors
         stride, padding, dilation, channel_groups = ctx.geometry
-        delivery = Delivery(ctx.plan)
+        delivery = delivery_of(ctx.plan)
         groups = delivery.groups
 
         def plain(d: Tensor, a: Tensor, mask: list[bool]) -> Any:
@@ -48,10 +48,10 @@ class ConvolutionFunction(torch.autograd.Function):
             each = [plain(d[i:i + groups.size], a[i:i + groups.size], [False, True, False])[1] for i in starts]
             return torch.stack(each).reshape(-1, *weight.shape)
 
-        parts = delivery.layer(weight if ctx.needs_input_grad[1] else None, bias if ctx.needs_input_grad[2] else None,
-                               moments, sums, lambda: bias_sums(groups, dz, range(2, 4)))
-        others = [None] * (4 + len(ctx.plan))
-        return (dx, *parts, delivery.counts(dz), *others)
+        parts = delivery.layer(dz, weight if ctx.needs_input_grad[1] else None,
+                               bias if ctx.needs_input_grad[2] else None, moments, sums,
+                               lambda: bias_sums(groups, dz, range(2, 4)))
+        return (dx, *parts, *[None] * (4 + len(ctx.plan)))
 
 
 def two_dimensional(x: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ class RecordedConvolution(Recorded):
             mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
             x, padding = F.pad(x, module._reversed_padding_repeated_twice, mode=mode), (0,) * dimensions
         fill = [1] * (2 - dimensions)
-        y = ConvolutionFunction.apply(two_dimensional(lowered(x)), module.weight, module.bias, *call.leaves(),
+        y = ConvolutionFunction.apply(two_dimensional(lowered(x)), module.weight, module.bias, *call.leaves,
                                       fill + list(module.stride), [0] * (2 - dimensions) + list(padding),
-                                      fill + list(module.dilation), module.groups, *call.plan())
+                                      fill + list(module.dilation), module.groups, *call.plan)
         return y.squeeze(2) if dimensions == 1 else y

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._groups import Groups
-from .._delivery import Delivery
+from .._delivery import delivery_of
 from .._record import compiling, statistics_dtype
 from .._recorded import Recorded
 
@@ -39,7 +39,7 @@ class EmbeddingFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Optional[Tensor], ...]:
         tokens, weight = ctx.saved_tensors
-        delivery = Delivery(ctx.plan)
+        delivery = delivery_of(ctx.plan)
         groups, rows = delivery.groups, weight.shape[0]
         flat = dy.reshape(-1, weight.shape[1]).to(statistics_dtype(weight))
         if ctx.padding >= 0:
@@ -58,7 +58,7 @@ class EmbeddingFunction(torch.autograd.Function):
             return result.index_add_(0, group * rows + token, by_group).reshape(groups.number, *weight.shape)
 
         dweight, statistics = delivery.weight(weight, moments, sums)
-        return (None, dweight, statistics, None, delivery.counts(dy), *[None] * (1 + len(ctx.plan)))
+        return (None, dweight, *delivery.leaves(dy, statistics, None), *[None] * (1 + len(ctx.plan)))
 
 
 def are_positions(tokens: Tensor) -> bool:
@@ -79,4 +79,4 @@ class RecordedEmbedding(Recorded):
         if call is None:
             return self.plain(tokens)
         padding = -1 if self.module.padding_idx is None else self.module.padding_idx
-        return EmbeddingFunction.apply(tokens, self.module.weight, *call.leaves(), padding, *call.plan())
+        return EmbeddingFunction.apply(tokens, self.module.weight, *call.leaves, padding, *call.plan)

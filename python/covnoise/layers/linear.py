@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._delivery import Delivery
+from .._delivery import delivery_of
 from .._recorded import Recorded
 from ._operands import bias_sums, lowered, of_type, operand
 
@@ -24,7 +24,7 @@ class LinearFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dz: Tensor) -> tuple[Optional[Tensor], ...]:
         x, weight, bias, matrix = ctx.saved_tensors
-        delivery = Delivery(ctx.plan)
+        delivery = delivery_of(ctx.plan)
         groups = delivery.groups
         dx = None
         if ctx.needs_input_grad[0]:
@@ -42,9 +42,10 @@ class LinearFunction(torch.autograd.Function):
                 parts.append(torch.bmm(d_rows.transpose(1, 2), a_rows))
             return torch.cat(parts)
 
-        parts = delivery.layer(weight if ctx.needs_input_grad[1] else None, bias if ctx.needs_input_grad[2] else None,
-                               moments, sums, lambda: bias_sums(groups, dz, range(1, dz.dim() - 1)))
-        return (dx, *parts, delivery.counts(dz), *[None] * len(ctx.plan))
+        parts = delivery.layer(dz, weight if ctx.needs_input_grad[1] else None,
+                               bias if ctx.needs_input_grad[2] else None, moments, sums,
+                               lambda: bias_sums(groups, dz, range(1, dz.dim() - 1)))
+        return (dx, *parts, *[None] * len(ctx.plan))
 
 
 class RecordedLinear(Recorded):
@@ -54,4 +55,4 @@ class RecordedLinear(Recorded):
         call = self.start(x)
         if call is None:
             return self.plain(x)
-        return LinearFunction.apply(lowered(x), self.module.weight, self.module.bias, *call.leaves(), *call.plan())
+        return LinearFunction.apply(lowered(x), self.module.weight, self.module.bias, *call.leaves, *call.plan)

@@ -9,7 +9,7 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from .._delivery import Delivery
+from .._delivery import Delivery, delivery_of
 from .._record import compiling
 from .._recorded import Recorded
 from ._operands import widened
@@ -31,12 +31,12 @@ class Contributions:
         self.gradients = self.moments[:, 0].clone()  # of weight and bias; the statistics keep their own
 
     def parts(self, weight: Optional[Tensor], bias: Optional[Tensor]) -> Gradients:
-        """The gradients of weight, bias and their leaves; nothing for a parameter that is not given."""
+        """The gradients of weight, bias and of all leaves; nothing for a parameter that is not given."""
         both: list[tuple[Optional[Tensor], Optional[Tensor]]] = []
         for i, parameter in enumerate((weight, bias)):
             both.append((None, None) if parameter is None else self.delivery.group_sums(
                 parameter, self.sums[i], self.moments[i], self.gradients[i], of_bias=i == 1))
-        return both[0][0], both[1][0], both[0][1], both[1][1]
+        return both[0][0], both[1][0], *self.delivery.leaves(self.sums, both[0][1], both[1][1])
 
 
 class BatchNormFunction(torch.autograd.Function):
@@ -70,7 +70,7 @@ class BatchNormFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor, dmean: None, drstd: None) -> Gradients:
         x, weight, bias, mean, rstd = ctx.saved_tensors
-        delivery = Delivery(ctx.plan)
+        delivery = delivery_of(ctx.plan)
         rows, d_rows = as_rows(x), as_rows(dy)
         if rows.is_contiguous() and not d_rows.is_contiguous():
             d_rows = d_rows.contiguous()
@@ -88,7 +88,7 @@ class BatchNormFunction(torch.autograd.Function):
         parts = contributions.parts(weight if ctx.needs_input_grad[1] else None,
                                     bias if ctx.needs_input_grad[2] else None)
         others = [None] * (5 + len(ctx.plan))
-        return (dx, *parts, delivery.counts(dy), *others)
+        return (dx, *parts, *others)
 
 
 def update_running(module: Any, mean: Tensor, rstd: Tensor, count: int) -> None:
@@ -116,9 +116,9 @@ class RecordedBatchNorm(Recorded):
         if call is None:
             return self.plain(x)
         fused = self.fuses(x)
-        y, mean, rstd = BatchNormFunction.apply(x, module.weight, module.bias, *call.leaves(), module.running_mean,
+        y, mean, rstd = BatchNormFunction.apply(x, module.weight, module.bias, *call.leaves, module.running_mean,
                                                 module.running_var, training, module.momentum if fused else None,
-                                                module.eps, *call.plan())
+                                                module.eps, *call.plan)
         if fused:
             module.num_batches_tracked.add_(1)
         elif module.training:
@@ -151,7 +151,7 @@ class LayerNormFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Gradients:
         x, weight, bias, mean, rstd = ctx.saved_tensors
-        delivery = Delivery(ctx.plan)
+        delivery = delivery_of(ctx.plan)
         x, dy = x.contiguous(), dy.contiguous()
         dx = torch.ops.aten.native_layer_norm_backward(dy, x, ctx.sizes, mean, rstd, weight, bias,
                                                        [True, False, False])[0]
@@ -161,7 +161,7 @@ class LayerNormFunction(torch.autograd.Function):
         parts = contributions.parts(weight if ctx.needs_input_grad[1] else None,
                                     bias if ctx.needs_input_grad[2] else None)
         others = [None] * (2 + len(ctx.plan))
-        return (dx, *parts, delivery.counts(dy), *others)
+        return (dx, *parts, *others)
 
 
 class RecordedLayerNorm(Recorded):
@@ -172,8 +172,8 @@ class RecordedLayerNorm(Recorded):
         call = self.start(x)
         if call is None:
             return self.plain(x)
-        return LayerNormFunction.apply(widened(x), module.weight, module.bias, *call.leaves(),
-                                       list(module.normalized_shape), module.eps, *call.plan())
+        return LayerNormFunction.apply(widened(x), module.weight, module.bias, *call.leaves,
+                                       list(module.normalized_shape), module.eps, *call.plan)
 
 
 class GroupNormFunction(torch.autograd.Function):
@@ -191,7 +191,7 @@ class GroupNormFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Gradients:
         x, weight, bias, mean, rstd = ctx.saved_tensors
-        delivery = Delivery(ctx.plan)
+        delivery = delivery_of(ctx.plan)
         dy = dy.contiguous()
         dx = torch.ops.aten.native_group_norm_backward(dy, x, mean, rstd, weight, x.shape[0], x.shape[1],
                                                        x[0, 0].numel(), ctx.channel_groups, [True, False, False])[0]
@@ -199,7 +199,7 @@ class GroupNormFunction(torch.autograd.Function):
         parts = contributions.parts(weight if ctx.needs_input_grad[1] else None,
                                     bias if ctx.needs_input_grad[2] else None)
         others = [None] * (2 + len(ctx.plan))
-        return (dx, *parts, delivery.counts(dy), *others)
+        return (dx, *parts, *others)
 
 
 class RecordedGroupNorm(Recorded):
@@ -208,5 +208,5 @@ class RecordedGroupNorm(Recorded):
         if call is None:
             return self.plain(x)
         module = self.module
-        return GroupNormFunction.apply(widened(x).contiguous(), module.weight, module.bias, *call.leaves(),
-                                       module.num_groups, module.eps, *call.plan())
+        return GroupNormFunction.apply(widened(x).contiguous(), module.weight, module.bias, *call.leaves,
+                                       module.num_groups, module.eps, *call.plan)
