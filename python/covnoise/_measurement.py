@@ -1,7 +1,7 @@
 """From the sums of some backward passes to the diagonal."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterable, Optional
+from typing import TYPE_CHECKING, Optional
 
 import torch
 from torch import Tensor
@@ -25,8 +25,7 @@ class Measurement:
         self.estimator = statistics.estimator
         self.between = {each.names[0]: each.measured() for each in statistics.between
                         if each.parameter.requires_grad and (only is None or id(each.parameter) in only)}
-        layers = [layer for layer in statistics.layers if layer.has_counted()
-                  and (only is None or any(id(record.parameter) in only for record in layer.records()))]
+        layers = [layer for layer in statistics.layers if layer.has_counted() and (only is None or layer.uses(only))]
         self.examples, self.groups = _counted(layers)
         self.examples = self.examples or max((each.examples for each in self.between.values()), default=0)
         self.scale = 1.0 / max(self.examples, 1) if statistics.loss == "mean" else 1.0
@@ -38,12 +37,22 @@ class Measurement:
                 continue
             if only is None or id(record.parameter) in only:
                 self.moments[record.names[0]] = record.collected()
+        self._kinds: Optional[list[dict[str, Tensor]]] = None
         self._diagonal: Optional[dict[str, Tensor]] = None
         self._between: Optional[dict[str, Tensor]] = None
 
     def complete(self) -> bool:
         """Whether it has a diagonal."""
         return self.estimator != "ghost" or not self.moments or self.groups > 1
+
+    def by_kind(self) -> list[dict[str, Tensor]]:
+        """The moments of one device and type together."""
+        if self._kinds is None:
+            kinds: dict[tuple[torch.device, torch.dtype], dict[str, Tensor]] = {}
+            for name, value in self.moments.items():
+                kinds.setdefault((value.device, value.dtype), {})[name] = value
+            self._kinds = list(kinds.values())
+        return self._kinds
 
     def weights(self) -> tuple[float, float]:
         """a and b of diagonal = b max(moments[1] - a moments[0]^2, 0)."""
@@ -92,7 +101,7 @@ class Measurement:
         if self.moments:
             a, b = self.weights()
             weights = [weight for x, y in factors for weight in (x * b, y * of_mean - x * a * b)]
-            terms += [torch.ops.covnoise.moment_totals(each, weights) for each in by_kind(self.moments.values())]
+            terms += [torch.ops.covnoise.moment_totals(list(each.values()), weights) for each in self.by_kind()]
         if self.between:
             trace = _norms(list(self.diagonal_between().values()), 1).sum()
             square = _norms([each.total for each in self.between.values()], 2).square().sum() * of_mean
@@ -101,14 +110,6 @@ class Measurement:
         for other in terms[1:]:
             total = total + other.to(total.device)
         return total
-
-
-def by_kind(values: Iterable[Tensor]) -> list[list[Tensor]]:
-    """Tensors of one device and type together."""
-    kinds: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
-    for value in values:
-        kinds.setdefault((value.device, value.dtype), []).append(value)
-    return list(kinds.values())
 
 
 def _variance(moments: Tensor, a: float, b: float) -> Tensor:
@@ -127,17 +128,16 @@ def _counted(layers: list[Recorded]) -> tuple[int, int]:
     """Examples and groups that all layers agree on."""
     if not layers:
         return 0, 0
-    counts = [[layer.examples, layer.groups] for layer in layers]
-    compiled = [(count, layer.count.grad) for count, layer in zip(counts, layers) if layer.count.grad is not None]
+    counts = [(layer.examples, layer.groups) for layer in layers]
+    compiled = [i for i, layer in enumerate(layers) if layer.count.grad is not None]
     if compiled:  # waits for the device
-        device = compiled[0][1].device
-        added = torch.stack([grad.to(device) for _, grad in compiled]).round().long().tolist()
-        for (count, _), (examples, groups) in zip(compiled, added):
-            count[0] += examples
-            count[1] += groups
+        grads = [layers[i].count.grad for i in compiled]
+        added = torch.stack([grad.to(grads[0].device) for grad in grads]).round().long().tolist()
+        for i, (examples, groups) in zip(compiled, added):
+            counts[i] = (counts[i][0] + examples, counts[i][1] + groups)
     for layer, count in zip(layers, counts):
         if count != counts[0]:
             raise RuntimeError(f"covnoise: '{layers[0].name}' saw {counts[0][0]} examples and '{layer.name}' {count[0]}; "
                                "a module that is called several times, or on a batch folded with another dimension, must "
                                "run once without torch.compile so that covnoise notices")
-    return counts[0][0], counts[0][1]
+    return counts[0]

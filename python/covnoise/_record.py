@@ -90,7 +90,7 @@ class ParameterRecord:
 
     def clear(self) -> None:
         self.total = self.leaf.grad = None
-        self.open = []
+        self.open.clear()
 
 
 class OpenPass:

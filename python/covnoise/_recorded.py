@@ -85,6 +85,10 @@ class Recorded:
     def records(self) -> list[ParameterRecord]:
         return self._records
 
+    def uses(self, parameters: set[int]) -> bool:
+        """Whether it has one of the parameters with these ids."""
+        return any(id(record.parameter) in parameters for record in self._records)
+
     def trains(self) -> bool:
         for record in self._records:
             if record.parameter.requires_grad:

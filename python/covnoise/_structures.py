@@ -51,20 +51,21 @@ class Draw:
         return scaled(wanted, [_philox.normals_of_variance(variance, *self._stream(), self.offsets[id(parameter)])
                                for (parameter, _), variance in zip(wanted, variances)])
 
-    def of_moments(self, wanted: list[tuple[Tensor, float]], moments: list[Tensor]) -> dict[int, Tensor]:
-        """s sqrt(diagonal) xi of the measurement's moments, by one call for all parameters of a device and type."""
+    def of_moments(self, wanted: list[tuple[Tensor, float]]) -> dict[int, Tensor]:
+        """s sqrt(diagonal) xi for the parameters that the measurement has moments of, by one call for all of a device
+        and type."""
         assert self.measurement is not None
-        kinds: dict[tuple[torch.device, torch.dtype], list[int]] = {}
-        for i, each in enumerate(moments):
-            kinds.setdefault((each.device, each.dtype), []).append(i)
         result: dict[int, Tensor] = {}
-        for of_kind in kinds.values():
-            parameters, scales = zip(*[wanted[i] for i in of_kind])
-            firsts = [self.offsets[id(parameter)] // _philox.BLOCK for parameter in parameters]
-            samples = torch.ops.covnoise.sample_diagonal([moments[i] for i in of_kind], list(parameters),
-                                                         *self.measurement.weights(), list(scales), *self._stream(),
-                                                         firsts)
-            result.update(zip(map(id, parameters), samples))
+        for moments in self.measurement.by_kind():
+            of_kind = [each for each in wanted if self.names[id(each[0])] in moments]
+            if not of_kind:
+                continue
+            parameters = [parameter for parameter, _ in of_kind]
+            keys = list(map(id, parameters))
+            samples = torch.ops.covnoise.sample_diagonal(
+                [moments[self.names[key]] for key in keys], parameters, *self.measurement.weights(),
+                [scale for _, scale in of_kind], *self._stream(), [self.offsets[key] // _philox.BLOCK for key in keys])
+            result.update(zip(keys, samples))
         return result
 
 
@@ -118,13 +119,11 @@ class DiagonalFisher(Structure):
         if not wanted:
             return {}
         assert draw.measurement is not None
-        moments, between = draw.measurement.moments, draw.measurement.diagonal_between()
-        names = [draw.names[id(parameter)] for parameter, _ in wanted]
-        recorded = [(each, moments[name]) for each, name in zip(wanted, names) if name in moments]
-        others = [(each, between[name]) for each, name in zip(wanted, names) if name not in moments]
+        between = draw.measurement.diagonal_between()
+        others = [each for each in wanted if draw.names[id(each[0])] in between] if between else []
         with torch.no_grad():
-            return {**draw.of_moments([each for each, _ in recorded], [value for _, value in recorded]),
-                    **draw.of_variances([each for each, _ in others], [value for _, value in others])}
+            return {**draw.of_moments(wanted),
+                    **draw.of_variances(others, [between[draw.names[id(parameter)]] for parameter, _ in others])}
 
 
 class FisherTrace(Structure):
