@@ -15,20 +15,22 @@ struct NormSumsSetting {
 NormSums norm_sums_call(const NormSumsSetting& s) {
   NormSums call;
   call.examples = s.examples, call.positions = s.positions, call.channels = s.channels, call.group = s.group;
+  const int last = s.examples - (call.groups() - 1) * s.group;
+  call.last_weight = static_cast<float>(s.group) / static_cast<float>(last);
   call.scalar = s.scalar, call.planes = s.planes;
   call.statistic_rows = s.statistic_rows, call.statistic_channels = s.statistic_channels;
   return call;
 }
 
 struct NormSumsReference {
-  Values sums, moments;
+  Values sums, gradients, moments;
 };
 
 NormSumsReference norm_sums_reference(const NormSumsSetting& s, const Values& dy, const Values& x, const Values& mean,
                                       const Values& rstd) {
   const int groups = divide_up(s.examples, s.group), rows = s.examples * s.positions;
   const std::size_t size = static_cast<std::size_t>(groups) * s.channels;
-  NormSumsReference out{Values(2 * size), Values(4 * s.channels)};
+  NormSumsReference out{Values(2 * size), Values(2 * s.channels), Values(4 * s.channels)};
   for (int row = 0; row < rows; ++row)
     for (int c = 0; c < s.channels; ++c) {
       const int example = row / s.positions, position = row % s.positions;
@@ -44,8 +46,10 @@ NormSumsReference norm_sums_reference(const NormSumsSetting& s, const Values& dy
     for (int g = 0; g < groups; ++g)
       for (int c = 0; c < s.channels; ++c) {
         const double sum = out.sums[which * size + static_cast<std::size_t>(g) * s.channels + c];
+        const int examples = std::min(s.group, s.examples - g * s.group);
+        out.gradients[which * s.channels + c] += sum;
         out.moments[2 * which * s.channels + c] += sum;
-        out.moments[(2 * which + 1) * s.channels + c] += sum * sum / std::min(s.group, s.examples - g * s.group);
+        out.moments[(2 * which + 1) * s.channels + c] += sum * sum * s.group / examples;
       }
   return out;
 }
@@ -58,11 +62,12 @@ void check_norm_sums_of(Checker& checker, const NormSumsSetting& s) {
                rstd = random_values(statistics, Scalar::kFloat32, 4, 1, 0.2);
   const NormSumsReference wanted = norm_sums_reference(s, dy, x, mean, rstd);
   const Tensor dy_device(dy, s.scalar), x_device(x, s.scalar), sums(wanted.sums.size(), Scalar::kFloat32),
-      moments(wanted.moments.size(), Scalar::kFloat32);
+      gradients(wanted.gradients.size(), Scalar::kFloat32), moments(wanted.moments.size(), Scalar::kFloat32);
   const Buffer<float> mean_device(as_floats(mean)), rstd_device(as_floats(rstd));
   NormSums call = norm_sums_call(s);
   call.dy = dy_device.get(), call.x = x_device.get(), call.mean = mean_device.get(), call.rstd = rstd_device.get();
-  call.sums = reinterpret_cast<float*>(sums.get()), call.moments = reinterpret_cast<float*>(moments.get());
+  call.sums = reinterpret_cast<float*>(sums.get());
+  call.gradients = reinterpret_cast<float*>(gradients.get()), call.moments = reinterpret_cast<float*>(moments.get());
   const Tensor workspace(norm_sums_workspace(call) / sizeof(float), Scalar::kFloat32);
   call.workspace = reinterpret_cast<float*>(workspace.get());
   norm_sums(call, nullptr);
@@ -72,6 +77,7 @@ void check_norm_sums_of(Checker& checker, const NormSumsSetting& s) {
                            ", statistics " + std::to_string(s.statistic_rows) + "x" +
                            std::to_string(s.statistic_channels);
   checker.compare(name, sums.download(), wanted.sums, 1e-5);
+  checker.compare(name + ", gradients", gradients.download(), wanted.gradients, 1e-5);
   checker.compare(name + ", moments", moments.download(), wanted.moments, 1e-5);
 }
 
@@ -83,12 +89,14 @@ void time_norm_sums_of(int n, int positions, int channels, Scalar type, bool by_
     const NormSumsSetting s{
         n, positions, channels, group, type, planes, by_row ? n * positions : 1, by_row ? 1 : channels};
     const std::vector<float> ones(static_cast<std::size_t>(s.statistic_rows) * s.statistic_channels, 1.0f);
-    const Buffer<float> statistics(ones), moments(4 * static_cast<std::size_t>(channels));
+    const Buffer<float> statistics(ones), gradients(2 * static_cast<std::size_t>(channels)),
+        moments(4 * static_cast<std::size_t>(channels));
     NormSums call = norm_sums_call(s);
     const Buffer<float> sums(2 * static_cast<std::size_t>(call.groups()) * channels),
         workspace(norm_sums_workspace(call) / sizeof(float));
     call.dy = dy.get(), call.x = x.get(), call.mean = call.rstd = statistics.get();
-    call.sums = sums.get(), call.moments = moments.get(), call.workspace = workspace.get();
+    call.sums = sums.get(), call.gradients = gradients.get(), call.moments = moments.get();
+    call.workspace = workspace.get();
     const std::string name = std::to_string(n) + "x" + std::to_string(positions) + "x" + std::to_string(channels) +
                              (type == Scalar::kBFloat16 ? " bf16" : " fp32") + (planes ? " planes" : "");
     print_row(group == 1 ? "norm sums exact" : "norm sums ghost", name,

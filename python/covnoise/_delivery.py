@@ -106,14 +106,3 @@ class Delivery:
         result = torch.full((2,), self.part * self.examples, dtype=torch.float64, device=like.device)
         result[1] = self.part * self.groups.number
         return result
-
-    def group_sums(self, parameter: Tensor, sums: Tensor, moments: Tensor, gradient: Tensor,
-                   of_bias: bool = False) -> tuple[Tensor, Optional[Tensor]]:
-        """Of the groups' sums S [G, n], their moments [2, n] and their sum, a tensor of its own, as an operator gives
-        them."""
-        def by_operator() -> tuple[Tensor, Tensor]:
-            both = moments.reshape(2, *parameter.shape).to(statistics_dtype(parameter))
-            return gradient.reshape(parameter.shape), both
-
-        deliver = self.bias if of_bias else self.weight
-        return deliver(parameter, by_operator, lambda: sums.reshape(-1, *parameter.shape))

@@ -6,12 +6,14 @@ from torch import Tensor
 
 
 class Groups:
-    """`examples` consecutive examples in groups of `size`, the last one smaller where they are not a multiple.
+    """`examples` consecutive examples in groups of `size` (m), the last one smaller where they are not a multiple.
 
     Group j of m_j examples has the summed contribution S_j. Both estimators of the diagonal follow from two sums that
     add up over micro-batches, whatever the sizes of the groups:
 
-        moments = [sum_j S_j, sum_j S_j^2 / m_j]
+        moments = [sum_j S_j, sum_j (m / m_j) S_j^2]
+
+    Only a smaller group needs a scaling.
     """
 
     def __init__(self, examples: int, size: int) -> None:
@@ -36,17 +38,14 @@ class Groups:
             parts.append(rows[self.split:].sum(0, keepdim=True))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def sizes(self, like: Tensor) -> Tensor:
-        """m [G, 1, ...], to divide S."""
-        m = like.new_full((self.number,), self.size)
+    def weights(self, like: Tensor) -> Tensor:
+        """m / m_j [G, 1, ...], for S."""
+        weights = like.new_ones((self.number,))
         if self.rest:
-            m[-1] = self.rest
-        return m.reshape(-1, *[1] * (like.dim() - 1))
+            weights[-1] = self.size / self.rest
+        return weights.reshape(-1, *[1] * (like.dim() - 1))
 
     def moments(self, sums: Tensor) -> Tensor:
         """S [G, ...] -> [2, ...]."""
-        squares = sums.square()
-        if self.rest:
-            return torch.stack((sums.sum(0), (squares / self.sizes(sums)).sum(0)))
-        total = squares.sum(0)
-        return torch.stack((sums.sum(0), total if self.size == 1 else total / self.size))
+        squares = sums.square() * self.weights(sums) if self.rest else sums.square()
+        return torch.stack((sums.sum(0), squares.sum(0)))

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 class Measurement:
     """The sums of some backward passes over M examples in G groups, whose contributions are c g_i; c = 1/M for a mean
-    loss and 1 for a sum, times the GradScaler's scale. With moments = [sum_j S_j, sum_j S_j^2 / m_j]:
+    loss and 1 for a sum, times the GradScaler's scale. With moments = [sum_j S_j, sum_j (m / m_j) S_j^2]:
 
         g      = moments[0] / (c M)
-        exact  = moments[1] / (c^2 M)
-        ghost  = (moments[1] - moments[0]^2 / M) / (c^2 (G - 1))
+        exact  = moments[1] / (c^2 M)                                      where m = 1
+        ghost  = (moments[1] / m - moments[0]^2 / M) / (c^2 (G - 1))
     """
 
     def __init__(self, statistics: Statistics, only: Optional[set[int]] = None) -> None:
-        self.estimator = statistics.estimator
+        self.estimator, self.group = statistics.estimator, statistics.group
         self.between = {each.names[0]: each.measured() for each in statistics.between
                         if each.parameter.requires_grad and (only is None or id(each.parameter) in only)}
         layers = [layer for layer in statistics.layers if layer.has_counted() and (only is None or layer.uses(only))]
@@ -61,7 +61,7 @@ class Measurement:
         if self.groups < 2:
             raise RuntimeError(f"covnoise: the ghost estimator needs at least two groups, and {self.examples} examples "
                                "are one; use a smaller group, a larger batch or more backward passes")
-        return 1.0 / self.examples, 1.0 / (self.scale**2 * (self.groups - 1))
+        return self.group / self.examples, 1.0 / (self.group * self.scale**2 * (self.groups - 1))
 
     def diagonal(self) -> dict[str, Tensor]:
         if self._diagonal is None:

@@ -112,10 +112,11 @@ def ghost_batch_norm_backward(dy: Tensor, x: Tensor, y: Optional[Tensor], weight
 
 @shape_of
 def norm_group_sums(dy: Tensor, x: Tensor, mean: Tensor, rstd: Tensor,
-                    examples_per_group: int) -> tuple[Tensor, Tensor]:
+                    examples_per_group: int) -> tuple[Tensor, Tensor, Tensor]:
     dtype = torch.promote_types(torch.promote_types(x.dtype, dy.dtype), torch.float32)
     groups = (x.shape[0] + examples_per_group - 1) // examples_per_group
-    return x.new_empty((2, groups, x.shape[2]), dtype=dtype), x.new_empty((2, 2, x.shape[2]), dtype=dtype)
+    sizes = ((2, groups, x.shape[2]), (2, x.shape[2]), (2, 2, x.shape[2]))
+    return x.new_empty(sizes[0], dtype=dtype), x.new_empty(sizes[1], dtype=dtype), x.new_empty(sizes[2], dtype=dtype)
 
 
 @shape_of

@@ -112,7 +112,7 @@ class GhostNormFunction(torch.autograd.Function):
             dweights.append(dweight)
             dbiases.append(dbias)
             if fast:
-                squares.append(part if group == 1 else part / group)
+                squares.append(part if group == size else part * (size / group))
         dx = gradients[0] if len(gradients) == 1 else torch.cat(gradients)
         dweight, dbias = total(dweights), total(dbiases)
         others = [None] * (5 + len(ctx.plan))

@@ -92,6 +92,13 @@ def test_one_backward_of_two_forwards(model, data, gradients, estimator):
     assert_same(stats.diagonal(), diagonal_of(gradients, estimator, GROUP), gradients=gradients)
 
 
+def test_passes_smaller_than_a_group(model, data, gradients):
+    stats = covnoise.attach(model, "ghost", 5, loss="sum")
+    for x, y in zip(data[0].split(2), data[1].split(2)):
+        losses_of(model, x, y).sum().backward()
+    assert_same(stats.diagonal(), ghost_diagonal(gradients, 2), gradients=gradients)
+
+
 def test_gradients_that_are_not_accumulated_do_not_count(model, data, gradients):
     stats = covnoise.attach(model, "ghost", GROUP)
     losses = losses_of(model, *data)

@@ -49,8 +49,7 @@ class EmbeddingFunction(torch.autograd.Function):
         def moments() -> tuple[Tensor, Tensor]:
             both = flat.new_zeros((2, *weight.shape))
             both[0].index_add_(0, token, by_group)
-            sizes = groups.sizes(by_group)[group]
-            both[1].index_add_(0, token, by_group.square() / sizes)
+            both[1].index_add_(0, token, by_group.square() * groups.weights(by_group)[group])
             return both[0].clone(), both
 
         def sums() -> Tensor:

@@ -4,13 +4,14 @@
 """
 from __future__ import annotations
 
+import functools
 from typing import Any, Optional
 
 import torch
 from torch import Tensor
 
 from .._delivery import Delivery, delivery_of
-from .._record import compiling
+from .._record import compiling, statistics_dtype
 from .._recorded import Recorded
 from ._operands import widened
 
@@ -22,21 +23,33 @@ def as_rows(values: Tensor) -> Tensor:
     return (values.unsqueeze(2) if values.dim() == 2 else values.flatten(2)).transpose(1, 2)
 
 
+@functools.lru_cache(maxsize=64)
+def number_on(device: torch.device, number: int) -> Tensor:
+    """[1]; filled once, because each step would fill it again for every layer."""
+    return torch.full((1,), number, dtype=torch.int32, device=device)
+
+
 class Contributions:
     """Those of the rows dy, x [M, P, C] to weight and bias, for their leaves and gradients."""
 
     def __init__(self, delivery: Delivery, dy: Tensor, x: Tensor, mean: Tensor, rstd: Tensor) -> None:
         self.delivery = delivery
-        self.sums, self.moments = torch.ops.covnoise.norm_group_sums(dy, x, mean, rstd, delivery.groups.size)
-        self.gradients = self.moments[:, 0].clone()  # of weight and bias; the statistics keep their own
+        self.sums, gradients, self.moments = torch.ops.covnoise.norm_group_sums(dy, x, mean, rstd, delivery.groups.size)
+        self.dweight, self.dbias = gradients.unbind()
 
     def parts(self, weight: Optional[Tensor], bias: Optional[Tensor]) -> Gradients:
         """The gradients of weight, bias and of all leaves; nothing for a parameter that is not given."""
-        both: list[tuple[Optional[Tensor], Optional[Tensor]]] = []
-        for i, parameter in enumerate((weight, bias)):
-            both.append((None, None) if parameter is None else self.delivery.group_sums(
-                parameter, self.sums[i], self.moments[i], self.gradients[i], of_bias=i == 1))
-        return both[0][0], both[1][0], *self.delivery.leaves(self.sums, both[0][1], both[1][1])
+        given = weight if weight is not None else bias
+        if given is None:
+            return None, None, *self.delivery.leaves(self.sums, None, None)
+        sizes, dtype = given.shape, statistics_dtype(given)  # equal for both
+
+        def moments(of_weight: bool, of_bias: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+            of = self.moments.reshape(2, 2, *sizes).to(dtype).unbind()
+            return self.dweight.reshape(sizes), of[0], self.dbias.reshape(sizes), of[1]
+
+        return self.delivery.layer(self.sums, weight, bias, moments, lambda: self.sums[0].reshape(-1, *sizes),
+                                   lambda: self.sums[1].reshape(-1, *sizes))
 
 
 class BatchNormFunction(torch.autograd.Function):
@@ -79,9 +92,9 @@ class BatchNormFunction(torch.autograd.Function):
         if not ctx.training:
             dx = (dy * (weight * rstd).reshape(1, -1, *[1] * (dy.dim() - 2))).to(dy.dtype)
         elif dy.is_cuda and not compiling():  # the reductions are done already
-            dweight, dbias = contributions.gradients
-            count = torch.full((1,), dy.numel() // dy.shape[1], dtype=torch.int32, device=dy.device)
-            dx = torch.batch_norm_backward_elemt(dy, x, mean, rstd, weight, dbias, dweight / rstd, count)
+            count = number_on(dy.device, dy.numel() // dy.shape[1])
+            dx = torch.batch_norm_backward_elemt(dy, x, mean, rstd, weight, contributions.dbias,
+                                                 contributions.dweight / rstd, count)
         else:
             dx = torch.ops.aten.native_batch_norm_backward(dy, x, weight, None, None, mean, rstd, True, ctx.eps,
                                                            [True, False, False])[0]

@@ -143,9 +143,11 @@ __global__ void __launch_bounds__(32 * kJoinRanges)
   sums[static_cast<long long>(blockIdx.x) * channels + c] = sum;
 }
 
-/// Weight or bias (blockIdx.y) and some channels (blockIdx.x): sums S_j and S_j^2 / m_j over the groups.
+/// Weight or bias (blockIdx.y) and some channels (blockIdx.x): sums S_j and (m / m_j) S_j^2 over the groups, m / m_j
+/// being 1 except for the last group.
 __global__ void __launch_bounds__(kMomentChannels* kMomentRanges)
-    moments_kernel(const float* __restrict__ sums, int groups, int channels, float group, float last, float* moments) {
+    moments_kernel(const float* __restrict__ sums, int groups, int channels, float last_weight, float* gradients,
+                   float* moments) {
   __shared__ float shared[2][kMomentRanges][kMomentChannels];
   const int c = static_cast<int>(blockIdx.x * kMomentChannels + threadIdx.x), y = static_cast<int>(threadIdx.y);
   const float* at = sums + static_cast<long long>(blockIdx.y) * groups * channels + c;
@@ -155,7 +157,7 @@ __global__ void __launch_bounds__(kMomentChannels* kMomentRanges)
     for (int g = y; g < groups; g += kMomentRanges) {
       const float value = at[static_cast<long long>(g) * channels];
       sum += value;
-      squares += value * value / (g == groups - 1 ? last : group);
+      squares += value * value * (g == groups - 1 ? last_weight : 1.0f);
     }
   }
   shared[0][y][threadIdx.x] = sum, shared[1][y][threadIdx.x] = squares;
@@ -167,7 +169,7 @@ __global__ void __launch_bounds__(kMomentChannels* kMomentRanges)
   }
   if (y != 0 || c >= channels) return;
   float* target = moments + static_cast<long long>(blockIdx.y) * 2 * channels + c;
-  target[0] = shared[0][0][threadIdx.x];
+  gradients[static_cast<long long>(blockIdx.y) * channels + c] = target[0] = shared[0][0][threadIdx.x];
   target[channels] = shared[1][0][threadIdx.x];
 }
 
@@ -234,10 +236,8 @@ void norm_sums(const NormSums& call, cudaStream_t stream) {
         units, layout.units_per_group, call.groups(), call.channels, call.sums);
     check_launch("norm_sums join");
   }
-  const int last = call.examples - (call.groups() - 1) * call.group;
   moments_kernel<<<dim3(divide_up(call.channels, kMomentChannels), 2), dim3(kMomentChannels, kMomentRanges), 0,
-                   stream>>>(call.sums, call.groups(), call.channels, static_cast<float>(call.group),
-                             static_cast<float>(last), call.moments);
+                   stream>>>(call.sums, call.groups(), call.channels, call.last_weight, call.gradients, call.moments);
   check_launch("norm_sums moments");
 }
 

@@ -7,8 +7,9 @@ namespace covnoise {
 
 /// The sizes of a call of norm_group_sums, checked.
 struct NormGroupShape {
-  std::int64_t examples, positions, channels, group;
-  std::int64_t statistic_rows, statistic_channels;  ///< [A, B], the sizes of mean and rstd
+  std::int64_t examples, positions, channels, group;  ///< group: at most `examples`
+  std::int64_t statistic_rows, statistic_channels;    ///< [A, B], the sizes of mean and rstd
+  double last_weight;                                 ///< m / m_j of the last group, which may be smaller
 
   std::int64_t rows() const { return examples * positions; }
   std::int64_t groups() const { return (examples + group - 1) / group; }
@@ -22,8 +23,14 @@ inline NormGroupShape norm_group_shape(const at::Tensor& dy, const at::Tensor& x
   TORCH_CHECK(examples_per_group > 0, "norm_group_sums: groups of ", examples_per_group, " examples");
   TORCH_CHECK(mean.dim() == 2 && mean.numel() > 0 && mean.sizes() == rstd.sizes(),
               "norm_group_sums takes mean and rstd [A, B], not ", mean.sizes(), " and ", rstd.sizes());
-  const NormGroupShape shape{x.size(0),    x.size(1),   x.size(2), std::min(examples_per_group, x.size(0)),
-                             mean.size(0), mean.size(1)};
+  const std::int64_t rest = x.size(0) % examples_per_group, last = rest == 0 ? examples_per_group : rest;
+  const NormGroupShape shape{x.size(0),
+                             x.size(1),
+                             x.size(2),
+                             std::min(examples_per_group, x.size(0)),
+                             mean.size(0),
+                             mean.size(1),
+                             static_cast<double>(examples_per_group) / static_cast<double>(last)};
   TORCH_CHECK(
       shape.by_row() || (shape.examples % shape.statistic_rows == 0 && shape.channels % shape.statistic_channels == 0),
       "norm_group_sums: statistics ", mean.sizes(), " are neither one per row of ", x.sizes(),

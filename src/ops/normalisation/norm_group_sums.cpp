@@ -12,14 +12,14 @@ NormGroupSums norm_group_sums(const at::Tensor& dy, const at::Tensor& x, const a
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("covnoise::norm_group_sums", "")
                              .typed<decltype(portable::norm_group_sums)>();
-  auto [sums, moments] = op.call(dy, x, mean, rstd, examples_per_group);
-  return {sums, moments};
+  auto [sums, gradients, moments] = op.call(dy, x, mean, rstd, examples_per_group);
+  return {sums, gradients, moments};
 }
 
 TORCH_LIBRARY_FRAGMENT(covnoise, m) {
   m.def(
       "norm_group_sums(Tensor dy, Tensor x, Tensor mean, Tensor rstd, int examples_per_group) -> (Tensor sums, Tensor "
-      "moments)");
+      "gradients, Tensor moments)");
 }
 
 TORCH_LIBRARY_IMPL(covnoise, CPU, m) { m.impl("norm_group_sums", portable::norm_group_sums); }

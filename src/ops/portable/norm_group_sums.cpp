@@ -33,22 +33,25 @@ at::Tensor summed_by_group(const at::Tensor& by_example, const NormGroupShape& s
   return at::cat({sums, by_example.narrow(1, split, s.examples - split).sum(1, true)}, 1);
 }
 
-at::Tensor moments_of_sums(const at::Tensor& sums, const NormGroupShape& s) {
-  auto sizes = at::full({s.groups(), 1}, static_cast<double>(s.group), sums.options());
-  if (s.examples % s.group != 0) sizes[-1].fill_(static_cast<double>(s.examples % s.group));
-  return at::stack({sums.sum(1), sums.square().div_(sizes).sum(1)}, 1);
+/// [2, G, C] -> sum_j (m / m_j) S_j^2, [2, C].
+at::Tensor weighted_squares(const at::Tensor& sums, const NormGroupShape& s) {
+  auto squares = sums.square();
+  if (s.last_weight != 1) squares.select(1, -1).mul_(s.last_weight);
+  return squares.sum(1);
 }
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor> norm_group_sums(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& mean,
-                                                   const at::Tensor& rstd, std::int64_t examples_per_group) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_group_sums(const at::Tensor& dy, const at::Tensor& x,
+                                                               const at::Tensor& mean, const at::Tensor& rstd,
+                                                               std::int64_t examples_per_group) {
   const NormGroupShape shape = norm_group_shape(dy, x, mean, rstd, examples_per_group);
   const auto type = at::promote_types(at::promote_types(x.scalar_type(), dy.scalar_type()), at::kFloat);
   const auto dbias = dy.sum(1, false, type).contiguous();
   const auto dweight = weight_contributions(dy, x, mean.to(type), rstd.to(type), dbias, shape);
   const auto sums = summed_by_group(at::stack({dweight, dbias}), shape);
-  return {sums, moments_of_sums(sums, shape)};
+  const auto gradients = sums.sum(1);
+  return {sums, gradients, at::stack({gradients, weighted_squares(sums, shape)}, 1)};
 }
 
 }  // namespace covnoise::portable

@@ -55,9 +55,10 @@ struct NormBackward {
 /// dx, dresidual (empty without a residual), dweight, dbias.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> ghost_norm_backward(const NormBackward& call);
 
-/// As norm_group_sums (ops/norm_group_sums.h): sums and moments. Also what a CPU does.
-std::tuple<at::Tensor, at::Tensor> norm_group_sums(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& mean,
-                                                   const at::Tensor& rstd, std::int64_t examples_per_group);
+/// As norm_group_sums (ops/norm_group_sums.h): sums, gradients and moments. Also what a CPU does.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_group_sums(const at::Tensor& dy, const at::Tensor& x,
+                                                               const at::Tensor& mean, const at::Tensor& rstd,
+                                                               std::int64_t examples_per_group);
 
 /// As load_images (ops/load_images.h), with indices on the device of the images.
 at::Tensor load_images(const at::Tensor& images, const at::Tensor& indices, at::ArrayRef<double> mean,

@@ -7,13 +7,14 @@
 #include <array>
 #include <functional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 // Gradients and moments of a layer's weight and bias in one call, for Python, where each call costs more than a small
-// kernel. With S_j the sum of the contributions of group j of m_j consecutive examples (`examples_per_group`, the last
-// group fewer where the batch is not a multiple):
+// kernel. With S_j the sum of the contributions of group j of m_j consecutive examples (m = `examples_per_group`, the
+// last group fewer where the batch is not a multiple):
 //
-//   gradient = sum_j S_j        moments = [sum_j S_j, sum_j S_j^2 / m_j]
+//   gradient = sum_j S_j        moments = [sum_j S_j, sum_j (m / m_j) S_j^2]
 //
 // in the operands' type, but at least in float32. Operands of a type that the kernels do not take are converted.
 // Results are weight's gradient, its moments, and the bias' two; those of a parameter that is not wanted are empty.
@@ -44,21 +45,28 @@ struct ParameterMoments {
     const auto part = gradient(first, number, squares, size);
     total = total.defined() ? total.add_(part) : part;
   }
+
+  /// Gradient and moments, the latter in one copy; empty tensors of the type of `like` if the parameter is not wanted.
+  std::pair<at::Tensor, at::Tensor> results(const at::Tensor& like) const {
+    if (!gradient) return {at::empty({0}, like.options()), at::empty({0}, like.options())};
+    auto both = sizes;
+    both.insert(both.begin(), 2);
+    return {total.reshape(sizes), at::cat({total.reshape(-1), squares}).view(both)};
+  }
 };
 
-/// Squares of both parameters in one buffer of zeros, so that one kernel clears them and one divides them.
+/// Squares of both parameters in one buffer of zeros, so that one kernel clears them.
 at::Tensor shared_squares(std::array<ParameterMoments, 2>& of, const at::Tensor& dz) {
   constexpr std::int64_t kAligned = 64;  // elements
   std::array<std::int64_t, 3> start{};
   for (std::size_t k = 0; k < 2; ++k)
     start[k + 1] = start[k] + (c10::multiply_integers(of[k].sizes) + kAligned - 1) / kAligned * kAligned;
   auto buffer = at::zeros({start[2]}, dz.options().dtype(c10::promoteTypes(dz.scalar_type(), at::kFloat)));
-  for (std::size_t k = 0; k < 2; ++k)
-    of[k].squares = buffer.narrow(0, start[k], c10::multiply_integers(of[k].sizes)).view(of[k].sizes);
+  for (std::size_t k = 0; k < 2; ++k) of[k].squares = buffer.narrow(0, start[k], c10::multiply_integers(of[k].sizes));
   return buffer;
 }
 
-/// The smaller group comes first, so that one division serves all.
+/// The smaller group comes first, so that its squares can be scaled alone.
 GradientsAndMoments moments_of(std::array<ParameterMoments, 2> of, const at::Tensor& dz, std::int64_t examples,
                                std::int64_t examples_per_group) {
   TORCH_CHECK(examples > 0 && examples_per_group > 0, "moments of a gradient: ", examples, " examples in groups of ",
@@ -73,14 +81,9 @@ GradientsAndMoments moments_of(std::array<ParameterMoments, 2> of, const at::Ten
   }
   if (whole > 0)
     for (auto& each : of) each.add(0, whole, examples_per_group);
-  if (examples_per_group > 1) squares.div_(examples_per_group);
-  std::array<at::Tensor, 4> results;
-  for (std::size_t k = 0; k < 2; ++k) {
-    results[2 * k] = of[k].gradient ? of[k].total.reshape(of[k].sizes) : at::empty({0}, squares.options());
-    results[2 * k + 1] =
-        of[k].gradient ? at::stack({results[2 * k], of[k].squares}) : at::empty({0}, squares.options());
-  }
-  return {results[0], results[1], results[2], results[3]};
+  const auto [weight, weight_moments] = of[0].results(squares);
+  const auto [bias, bias_moments] = of[1].results(squares);
+  return {weight, weight_moments, bias, bias_moments};
 }
 
 /// Of a bias, from dz [M, O] or [M, O, H, W].

@@ -45,9 +45,9 @@ at::Tensor sums_by_definition(const GroupSumsProblem& p, std::int64_t group) {
 }
 
 at::Tensor moments_by_definition(const at::Tensor& sums, std::int64_t examples, std::int64_t group) {
-  auto sizes = at::full({sums.size(1), 1}, static_cast<double>(group), at::kDouble);
-  sizes[-1].fill_(static_cast<double>(examples - (sums.size(1) - 1) * group));
-  return at::stack({sums.sum(1), (sums.square() / sizes).sum(1)}, 1);
+  auto weights = at::ones({sums.size(1), 1}, at::kDouble);
+  weights[-1] *= static_cast<double>(group) / static_cast<double>(examples - (sums.size(1) - 1) * group);
+  return at::stack({sums.sum(1), (sums.square() * weights).sum(1)}, 1);
 }
 
 class NormGroupSumsOf : public ::testing::TestWithParam<GroupSumsCase> {};
@@ -65,7 +65,9 @@ TEST_P(NormGroupSumsOf, AreThoseOfTheDefinition) {
     };
     ASSERT_EQ(found.sums.sizes(), sums.sizes());
     EXPECT_TRUE(close(found.sums, sums));
+    EXPECT_TRUE(close(found.gradients, sums.sum(1)));
     EXPECT_TRUE(close(found.moments, moments));
+    EXPECT_FALSE(found.gradients.is_alias_of(found.moments));
   }
 }
 

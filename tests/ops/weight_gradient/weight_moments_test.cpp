@@ -29,7 +29,10 @@ at::Tensor normal(at::IntArrayRef sizes) { return testing::on_device(at::randn(s
 /// Of the examples' contributions [M, ...] in groups of `size`, the last one smaller.
 at::Tensor expected_moments(const at::Tensor& contributions, std::int64_t size) {
   auto squares = at::zeros_like(contributions[0]);
-  for (const auto& group : contributions.split(size)) squares += group.sum(0).square() / group.size(0);
+  for (const auto& group : contributions.split(size)) {
+    const double weight = static_cast<double>(size) / static_cast<double>(group.size(0));
+    squares += group.sum(0).square() * weight;
+  }
   return at::stack({contributions.sum(0), squares});
 }
 
