@@ -17,26 +17,28 @@ class ConvolutionFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor], weight_leaf: Optional[Tensor],
-                bias_leaf: Optional[Tensor], count: Tensor, stride: list[int], padding: list[int], dilation: list[int],
-                groups: int, *plan: Any) -> Tensor:
+                bias_leaf: Optional[Tensor], count: Tensor, stride: tuple[int, ...], padding: tuple[int, ...],
+                dilation: tuple[int, ...], groups: int, *plan: Any) -> Tensor:
         kernel = of_type(two_dimensional(weight), x.dtype)
-        ctx.save_for_backward(x, weight, bias, kernel)
+        ctx.save_for_backward(x, weight, bias, None if weight.dtype == x.dtype and weight.dim() == 4 else kernel)
         ctx.geometry = (stride, padding, dilation, groups)
         ctx.plan = plan
         return F.conv2d(x, kernel, of_type(bias, x.dtype), stride, padding, dilation, groups)
 
     @staticmethod
     def backward(ctx: Any, dz: Tensor) -> tuple[Optional[Tensor], ...]:
-        x, weight, bias, kernel = ctx.saved_tensors
+        x, weight, bias, converted = ctx.saved_tensors
+        kernel = weight if converted is None else converted
         stride, padding, dilation, channel_groups = ctx.geometry
         delivery = delivery_of(ctx.plan)
         groups = delivery.groups
+        needs_input, needs_weight, needs_bias = ctx.needs_input_grad[:3]
 
         def plain(d: Tensor, a: Tensor, mask: list[bool]) -> Any:
-            return torch.ops.aten.convolution_backward(d, a, kernel.to(a.dtype), None, stride, padding, dilation, False,
+            return torch.ops.aten.convolution_backward(d, a, of_type(kernel, a.dtype), None, stride, padding, dilation, False,
                                                        [0, 0], channel_groups, mask)
 
-        dx = plain(dz, x, [True, False, False])[0] if ctx.needs_input_grad[0] else None
+        dx = plain(dz, x, [True, False, False])[0] if needs_input else None
 
         def moments(of_weight: bool, of_bias: bool) -> Any:
             return torch.ops.covnoise.conv2d_moments(x, dz, weight.shape, stride, padding, dilation, channel_groups,
@@ -48,8 +50,7 @@ class ConvolutionFunction(torch.autograd.Function):
             each = [plain(d[i:i + groups.size], a[i:i + groups.size], [False, True, False])[1] for i in starts]
             return torch.stack(each).reshape(-1, *weight.shape)
 
-        parts = delivery.layer(dz, weight if ctx.needs_input_grad[1] else None,
-                               bias if ctx.needs_input_grad[2] else None, moments, sums,
+        parts = delivery.layer(dz, weight if needs_weight else None, bias if needs_bias else None, moments, sums,
                                lambda: bias_sums(groups, dz, range(2, 4)))
         return (dx, *parts, *[None] * (4 + len(ctx.plan)))
 
@@ -70,12 +71,12 @@ class RecordedConvolution(Recorded):
         call = self.start(x)
         if call is None:
             return self.plain(x)
-        padding = module.padding
+        stride, padding, dilation = module.stride, module.padding, module.dilation
         if isinstance(padding, str) or module.padding_mode != "zeros":
             mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
             x, padding = F.pad(x, module._reversed_padding_repeated_twice, mode=mode), (0,) * dimensions
-        fill = [1] * (2 - dimensions)
-        y = ConvolutionFunction.apply(two_dimensional(lowered(x)), module.weight, module.bias, *call.leaves,
-                                      fill + list(module.stride), [0] * (2 - dimensions) + list(padding),
-                                      fill + list(module.dilation), module.groups, *call.plan)
+        if dimensions == 1:
+            stride, padding, dilation = (1, *stride), (0, *padding), (1, *dilation)
+        y = ConvolutionFunction.apply(two_dimensional(lowered(x)), module.weight, module.bias, *call.leaves, stride,
+                                      padding, dilation, module.groups, *call.plan)
         return y.squeeze(2) if dimensions == 1 else y

@@ -17,17 +17,19 @@ class LinearFunction(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor], weight_leaf: Optional[Tensor],
                 bias_leaf: Optional[Tensor], count: Tensor, *plan: Any) -> Tensor:
         matrix = of_type(weight, x.dtype)
-        ctx.save_for_backward(x, weight, bias, matrix)
+        ctx.save_for_backward(x, weight, bias, None if weight.dtype == x.dtype else matrix)
         ctx.plan = plan
         return F.linear(x, matrix, of_type(bias, x.dtype))
 
     @staticmethod
     def backward(ctx: Any, dz: Tensor) -> tuple[Optional[Tensor], ...]:
-        x, weight, bias, matrix = ctx.saved_tensors
+        x, weight, bias, converted = ctx.saved_tensors
         delivery = delivery_of(ctx.plan)
         groups = delivery.groups
+        needs_input, needs_weight, needs_bias = ctx.needs_input_grad[:3]
         dx = None
-        if ctx.needs_input_grad[0]:
+        if needs_input:
+            matrix = weight if converted is None else converted
             dx = dz.mm(matrix) if dz.dim() == 2 else dz.flatten(0, -2).mm(matrix).reshape(x.shape)
 
         def moments(of_weight: bool, of_bias: bool) -> Any:
@@ -42,8 +44,7 @@ class LinearFunction(torch.autograd.Function):
                 parts.append(torch.bmm(d_rows.transpose(1, 2), a_rows))
             return torch.cat(parts)
 
-        parts = delivery.layer(dz, weight if ctx.needs_input_grad[1] else None,
-                               bias if ctx.needs_input_grad[2] else None, moments, sums,
+        parts = delivery.layer(dz, weight if needs_weight else None, bias if needs_bias else None, moments, sums,
                                lambda: bias_sums(groups, dz, range(1, dz.dim() - 1)))
         return (dx, *parts, *[None] * len(ctx.plan))
 
