@@ -13,6 +13,18 @@ def accumulation_node(leaf: Tensor) -> Any:
         return leaf.expand_as(leaf).grad_fn.next_functions[0][0]
 
 
+class Witness:
+    """A leaf that takes part in backward passes and gets no gradient: says whether they accumulate any."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.leaf = torch.zeros((), device=device).requires_grad_()
+        self._node = accumulation_node(self.leaf)
+
+    def accumulates(self) -> bool:
+        """In a backward pass; the gradients of torch.autograd.grad are not accumulated."""
+        return bool(torch._C._will_engine_execute_node(self._node))
+
+
 def on_accumulation(parameter: nn.Parameter, see: Callable[[Tensor], None]) -> Callable[[], None]:
     """Calls `see` with what each backward pass adds to `parameter.grad`; the result ends that.
 

@@ -91,7 +91,7 @@ class Delivery:
         """The gradients of the leaves of weight, bias and counts, from what is recorded of weight and bias."""
         if self.owner is None:
             return weight, bias, self._counts(dz)
-        accumulates = self.owner.accumulates()
+        accumulates = self.owner.witness.accumulates()
         if accumulates and self.part:
             self.owner.examples += self.examples
             self.owner.groups += self.groups.number

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Optional
 import torch
 from torch import Tensor
 
-from ._accumulation import accumulation_node
 from ._delivery import Delivery
 from ._groups import Groups
 from ._record import ParameterRecord, compiling, leaf
@@ -15,7 +14,7 @@ from ._record import ParameterRecord, compiling, leaf
 if TYPE_CHECKING:
     from .statistics import Statistics
 
-Leaves = tuple[Optional[Tensor], Optional[Tensor], Tensor]  # of weight, bias and the counts
+Leaves = tuple[Optional[Tensor], Optional[Tensor], Tensor]  # of weight, bias and, of a compiled pass, the counts
 
 
 class Recorded:
@@ -61,12 +60,9 @@ class Recorded:
         return type(copied).forward.__get__(copied)
 
     def _start_counting(self) -> None:
-        self.count = leaf((2,), next(self.module.parameters()), torch.float64)  # .grad: of compiled backward passes
-        self._accumulates = accumulation_node(self.count)
-
-    def accumulates(self) -> bool:
-        """In a backward pass: whether gradients are accumulated; those of torch.autograd.grad are not."""
-        return bool(torch._C._will_engine_execute_node(self._accumulates))
+        parameter = next(self.module.parameters())
+        self.count = leaf((2,), parameter, torch.float64)  # .grad: of compiled backward passes
+        self.witness = self.statistics.witness(parameter.device)
 
     def add(self, weight: Optional[Tensor], bias: Optional[Tensor]) -> None:
         """Moments of a call, of the parameters that have some."""
@@ -119,23 +115,23 @@ class Recorded:
             return self._shared_call(x)
         if self._usual_call is None or self._usual_call.examples != x.shape[0]:
             delivery = Delivery(x.shape[0], self.statistics.group, False, 1.0, self)
-            self._usual_call = Call(x.shape[0], (None, None, self.count), (delivery,))
+            self._usual_call = Call(x.shape[0], (None, None, self.witness.leaf), (delivery,))
         return self._usual_call
 
     def _shared_call(self, x: Tensor) -> Call:
         delivery = Delivery(x.shape[0], self.statistics.group, True, 0.0 if self.calls > 1 else 1.0, self)
-        return Call(x.shape[0], self._leaves(delivery.groups, True), (delivery,))
+        return Call(x.shape[0], (*self._leaves(delivery.groups, True), self.witness.leaf), (delivery,))
 
     def _compiled_call(self, x: Tensor) -> Call:
         """With a plan of plain values, so that torch.compile can trace the backward pass."""
         shared, size = self.shares(), self.statistics.group
         leaves = self._leaves(Groups(x.shape[0], size), shared)
-        return Call(x.shape[0], leaves, (x.shape[0], size, shared, 1.0 / self.calls_per_pass))
+        return Call(x.shape[0], (*leaves, self.count), (x.shape[0], size, shared, 1.0 / self.calls_per_pass))
 
-    def _leaves(self, groups: Groups, shared: bool) -> Leaves:
+    def _leaves(self, groups: Groups, shared: bool) -> tuple[Optional[Tensor], Optional[Tensor]]:
         weight = None if self.weight is None else self.weight.target(groups, shared)
         bias = None if self.bias is None else self.bias.target(groups, shared)
-        return weight, bias, self.count
+        return weight, bias
 
     def check_device(self, x: Tensor) -> None:
         parameter = next(self.module.parameters())

@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional
 import torch
 from torch import Tensor, nn
 
-from ._accumulation import on_accumulation
+from ._accumulation import Witness, on_accumulation
 from ._between import BetweenPasses
 from ._measurement import Measurement
 from ._record import ParameterRecord, compiling
@@ -53,6 +53,7 @@ class Statistics:
         self.paused = False
         self._averages: Optional[Tensor] = None
         self._last: Optional[Measurement] = None
+        self._witnesses: dict[torch.device, Witness] = {}
         self._undo: list[Callable[[], None]] = []
         self._checks: list[Callable[[], None]] = []  # remove the hooks of the first pass
         self._unverified: dict[int, Tensor] = {}
@@ -62,6 +63,12 @@ class Statistics:
 
     def recording(self) -> bool:
         return torch.is_grad_enabled() and self.model.training and not self.paused and not torch.jit.is_tracing()
+
+    def witness(self, device: torch.device) -> Witness:
+        """One for all modules of a device."""
+        if device not in self._witnesses:
+            self._witnesses[device] = Witness(device)
+        return self._witnesses[device]
 
     def begin_pass(self, batch_size: Optional[int]) -> None:
         """A new batch of examples; what follows until the next one belongs to it."""
