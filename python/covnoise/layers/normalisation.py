@@ -53,30 +53,33 @@ class Contributions:
 
 
 class BatchNormFunction(torch.autograd.Function):
-    """With batch statistics (`training`) or with the given running ones. With a momentum, the operator of ghost batch
-    normalisation, for one ghost batch, updates the running ones. Returns y, mean and 1/sqrt(var + eps)."""
+    """With batch statistics (`training`) or with the given running ones. Returns y, and mean and 1/sqrt(var + eps)
+    unless there is a momentum, with which the running ones are updated in place. `fused`: by the operator of ghost batch
+    normalisation, for one ghost batch."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, weight_leaf: Optional[Tensor],
                 bias_leaf: Optional[Tensor], count: Tensor, running_mean: Optional[Tensor],
-                running_var: Optional[Tensor], training: bool, momentum: Optional[float], eps: float,
-                *plan: Any) -> tuple[Tensor, Tensor, Tensor]:
-        if momentum is not None:
+                running_var: Optional[Tensor], training: bool, momentum: Optional[float], eps: float, fused: bool,
+                *plan: Any) -> tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
+        if fused:
             images = x if x.dim() == 4 else as_rows(x).transpose(1, 2).unsqueeze(3)
             y, statistics = torch.ops.covnoise.ghost_batch_norm(images, None, weight, bias, running_mean, running_var,
                                                                 x.shape[0], momentum, eps, False)
             y = y if x.dim() == 4 else torch.ops.aten._unsafe_view(y, x.shape)  # a view must not be changed in place
             mean, rstd = statistics[0, 0], statistics[1, 0]
-            ctx.save_for_backward(x, weight, bias, mean, rstd)
+        elif momentum is not None:
+            y, mean, rstd = torch.native_batch_norm(x, weight, bias, running_mean, running_var, True, momentum, eps)
         elif training:
             y, mean, rstd = torch.native_batch_norm(x, weight, bias, None, None, True, 0.0, eps)
-            ctx.save_for_backward(x, weight, bias, mean, rstd)
         else:
             assert running_mean is not None and running_var is not None
             y = torch.native_batch_norm(x, weight, bias, running_mean, running_var, False, 0.0, eps)[0]
             mean, rstd = running_mean.clone(), (running_var + eps).rsqrt()
-            ctx.save_for_backward(x, weight, bias, mean, rstd)
+        ctx.save_for_backward(x, weight, bias, mean, rstd)
         ctx.training, ctx.eps, ctx.plan = training, eps, plan
+        if momentum is not None:
+            return y, None, None
         ctx.mark_non_differentiable(mean, rstd)
         return y, mean, rstd
 
@@ -100,7 +103,7 @@ class BatchNormFunction(torch.autograd.Function):
                                                            [True, False, False])[0]
         parts = contributions.parts(weight if ctx.needs_input_grad[1] else None,
                                     bias if ctx.needs_input_grad[2] else None)
-        others = [None] * (5 + len(ctx.plan))
+        others = [None] * (6 + len(ctx.plan))
         return (dx, *parts, *others)
 
 
@@ -128,23 +131,28 @@ class RecordedBatchNorm(Recorded):
         call = self.start(x)
         if call is None:
             return self.plain(x)
-        fused = self.fuses(x)
+        updates = self.updates_in_place()
         y, mean, rstd = BatchNormFunction.apply(x, module.weight, module.bias, *call.leaves, module.running_mean,
-                                                module.running_var, training, module.momentum if fused else None,
-                                                module.eps, *call.plan)
-        if fused:
+                                                module.running_var, training, module.momentum if updates else None,
+                                                module.eps, updates and self.fuses(x), *call.plan)
+        if updates:
             module.num_batches_tracked.add_(1)
         elif module.training:
             update_running(module, mean, rstd, count)
         return y
 
-    def fuses(self, x: Tensor) -> bool:
-        """Whether our own operator normalises and updates the running statistics: on a GPU, channels-last."""
+    def updates_in_place(self) -> bool:
+        """Whether the operator that normalises updates the running statistics, too, which torch.compile cannot follow."""
         module = self.module
-        if not (module.training and module.track_running_stats and x.is_cuda) or compiling():
+        if not (module.training and module.track_running_stats) or compiling():
             return False
-        if module.momentum is None or module.num_batches_tracked is None:
+        return module.momentum is not None and module.num_batches_tracked is not None
+
+    def fuses(self, x: Tensor) -> bool:
+        """Whether our own operator normalises: on a GPU, channels-last."""
+        if not x.is_cuda:
             return False
+        module = self.module
         tensors = (module.weight, module.bias, module.running_mean, module.running_var)
         floats = all(tensor is not None and tensor.dtype == torch.float32 for tensor in tensors)
         return floats and x.dtype in (torch.float32, torch.bfloat16) and as_rows(x).is_contiguous()
