@@ -210,15 +210,17 @@ def test_frozen_parameters_have_no_diagonal(model, data):
 
 
 def calls_of(run):
-    """Names of the operators that are called, in their order."""
+    """Names of the operators that are called and of the nodes that accumulate gradients, in their order."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         run()
-    return [event.name for event in profile.events() if event.name.startswith(("aten::", "covnoise::"))]
+    prefixes = ("aten::", "covnoise::", "torch::autograd::")
+    return [event.name for event in profile.events() if event.name.startswith(prefixes)]
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="counts the calls of the CPU's operators")
 def test_what_attach_adds_to_a_pass():
-    """Nothing to the forward pass, and one call per layer to the backward pass: each costs more than a small kernel."""
+    """Nothing to the forward pass. To the backward pass one call per layer, which copies the moments of a parameter once,
+    and one node for all layers. Each costs more than a small kernel."""
     model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5), nn.ReLU(), nn.Linear(5, 3))
     x, y = batch(12, 2, 6, 6)
     plain = calls_of(lambda: model(x.float()))
@@ -228,8 +230,12 @@ def test_what_attach_adds_to_a_pass():
         stats.reset()
     assert len(calls_of(lambda: model(x.float()))) <= len(plain)
     loss = losses_of(model, x.float(), y).mean()
-    moments = [name for name in calls_of(loss.backward) if name.endswith("_moments")]
+    calls = calls_of(loss.backward)
+    moments = [name for name in calls if name.endswith("_moments")]
     assert moments == ["covnoise::linear_moments", "covnoise::linear_moments", "covnoise::conv2d_moments"]
+    parameters = len(list(model.parameters()))
+    assert calls.count("torch::autograd::AccumulateGrad") == parameters + 1
+    assert calls.count("aten::cat") == parameters and "aten::clone" not in calls
 
 
 def test_data_parallel_and_scripts_are_refused(model):
