@@ -96,6 +96,7 @@ void push(plot::Intervals& intervals, const Estimate& estimate, double y) {
   intervals.high.push_back(estimate.high());
 }
 
+/// A line for each row whose difference has been measured.
 plot::Panel forest_panel(const ComparedRows& compared) {
   plot::Panel panel;
   panel.title = compared.name();
@@ -107,9 +108,10 @@ plot::Panel forest_panel(const ComparedRows& compared) {
   Limits limits;
   limits.show(0);
   for (const auto& row : compared.rows) {
+    if (!row.there()) continue;
     const auto y = static_cast<double>(panel.y.categories.size());
     panel.y.categories.push_back(fmt::format("{} ({})", row.row.network, row.seeds_text()));
-    if (row.there()) push(row.difference.has_interval() ? several : one, row.difference, y);
+    push(row.difference.has_interval() ? several : one, row.difference, y);
     paper.x.push_back(row.paper);
     paper.y.push_back(y + 0.2);  // beside the estimate, where both agree
     for (const double value : {row.difference.value, row.paper}) limits.show(value);
@@ -159,12 +161,16 @@ plot::Figure forest_figure(const Context& context, const std::vector<ComparedRow
       "ends in an arrow. The pooled difference is the mean of a random-effects model.";
   figure.columns = 2;
   figure.panel_width = 330;
-  std::size_t lines = context.item.rows.size();
   figure.shared_legend = true;
+  std::size_t lines = 1;
   for (const auto& compared : comparisons) {
-    lines = std::max(lines, compared.rows.size());
-    if (compared.comparison.drawn) figure.panels.push_back(forest_panel(compared));
+    if (!compared.comparison.drawn) continue;
+    auto panel = forest_panel(compared);
+    if (panel.y.categories.empty()) continue;  // nothing measured yet
+    lines = std::max(lines, panel.y.categories.size());
+    figure.panels.push_back(std::move(panel));
   }
+  if (figure.panels.empty()) figure.panels.push_back(forest_panel(comparisons.front()));
   figure.panel_height = 24 * static_cast<double>(lines + 1);
   return figure;
 }

@@ -7,7 +7,7 @@ namespace covnoise::paper {
 /// A panel per network: each regime's mean and interval beside the paper's number.
 plot::Figure accuracy_figure(const Context& context);
 
-/// A panel per comparison that is drawn: a line per row, the paper's difference, the pooled one.
+/// A panel per comparison that is drawn and measured: a line per measured row, the paper's difference, the pooled one.
 plot::Figure forest_figure(const Context& context, const std::vector<ComparedRows>& comparisons);
 
 }  // namespace covnoise::paper
