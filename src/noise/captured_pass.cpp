@@ -20,6 +20,7 @@ void at_once(const std::function<void()>& callback) { callback(); }
 struct GradientPass::Captured {
   Needs needs;
   GroupSigns groups;
+  bool sharp;
   std::int64_t size;  // of the batch
   Examples examples;  // what the graph reads
   Result result;
@@ -88,7 +89,8 @@ GradientPass::Result GradientPass::finish_with_metrics() {
 }
 
 GradientPass::Result GradientPass::pass_over(const Batch& batch, const AddHostCallback& add_host_callback) {
-  const std::int64_t micro_batch = options_.micro_batch > 0 ? options_.micro_batch : batch.size;
+  const std::int64_t asked = sharp_ && options_.sharpness_batch > 0 ? options_.sharpness_batch : options_.micro_batch;
+  const std::int64_t micro_batch = asked > 0 ? asked : batch.size;
   for (std::int64_t first = 0; first < batch.size; first += micro_batch) {
     const auto examples = batch.load(first, std::min(micro_batch, batch.size - first));
     if (first + micro_batch >= batch.size) batch.before_last(add_host_callback);
@@ -106,7 +108,7 @@ const GradientPass::Result& GradientPass::run(const Request& request, const Batc
 
 GradientPass::Captured* GradientPass::find_captured(std::int64_t batch) {
   const auto found = std::find_if(captured_.begin(), captured_.end(), [&](const auto& kind) {
-    return kind->needs == needs_ && kind->groups == groups_ && kind->size == batch;
+    return kind->needs == needs_ && kind->groups == groups_ && kind->sharp == sharp_ && kind->size == batch;
   });
   return found == captured_.end() ? nullptr : found->get();
 }
@@ -126,6 +128,7 @@ const GradientPass::Result& GradientPass::run_captured(const Batch& batch) {
     kind = captured_.back().get();
     kind->needs = needs_;
     kind->groups = groups_;
+    kind->sharp = sharp_;
     kind->size = batch.size;
     kind->examples = batch.load(0, batch.size);
     for (auto& tensor : kind->examples)

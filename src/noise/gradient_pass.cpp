@@ -19,7 +19,8 @@ void GradientPass::begin(const Request& request) {
   groups_ = request.groups;
   TORCH_CHECK(groups_.size > 0 || (groups_.size == 0 && !groups_.alone), "groups of ", groups_.size,
               " examples with one sign: there must be at least one in each");
-  TORCH_CHECK(!sharpness_ || groups_.size == 0, "signs of groups need gradients at one theta, not with sharpness");
+  sharp_ = sharpness_ && request.sharp;
+  TORCH_CHECK(!sharp_ || groups_.size == 0, "signs of groups need gradients at one theta, not with sharpness");
   first_ = request.first;
   for (auto* layer : dropout_) layer->start(request.seed, request.step, request.first);
   signs_.start({request.seed, Purpose::kSigns, request.step});
@@ -114,7 +115,7 @@ void GradientPass::add(const Examples& examples) {
   for (auto* layer : dropout_) layer->set_offset(examples_);
   examples_ += count_of(examples);
   if (groups_.alone) return signed_backward(losses_of(examples));
-  const auto ascended = sharpness_ ? ascend(examples) : nullptr;
+  const auto ascended = sharp_ ? ascend(examples) : nullptr;
   const bool statistics = by_layers();
   const bool of_model = statistics && needs_.labels == Labels::kModel;
   const bool extra = needs_.extra != ExtraBackward::kNone, groups = groups_.size > 0;
@@ -138,7 +139,7 @@ void GradientPass::add(const Examples& examples) {
   if (groups) signed_backward(losses);
   const torch::NoGradGuard no_grad;
   if (needs_.squares == Squares::kMicro) add_micro_batch(count_of(examples));
-  if (!sharpness_) add_losses(losses);
+  if (!sharp_) add_losses(losses);
 }
 
 void GradientPass::add_losses(const Losses& losses) {

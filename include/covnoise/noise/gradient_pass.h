@@ -57,6 +57,7 @@ class GradientPass {
     /// rho > 0: the gradient and the statistics of each micro-batch are taken at theta + rho g_j / |g_j|, g_j its
     /// gradient at theta, by two passes (docs/noise.md). Micro-batches then change the results.
     double sharpness = 0;
+    std::int64_t sharpness_batch = 0;  ///< examples of those micro-batches; 0: micro_batch
   };
   /// Some examples, on the network's device: tensors [M, ...] in the order that the loss wants; undefined ones are left
   /// as they are.
@@ -79,6 +80,7 @@ class GradientPass {
     std::uint32_t step = 0;  ///< from 0
     std::int64_t first = 0;  ///< index of the first example in the large batch, of which this may be a shard
     GroupSigns groups = {};  ///< of another backward pass, for the ghost penalty
+    bool sharp = true;       ///< with Options::sharpness, if there is any; false: as without it
   };
 
   using AddHostCallback = CudaGraphSequence::AddHostCallback;
@@ -164,6 +166,7 @@ class GradientPass {
   Options options_;
   std::vector<DropoutImpl*> dropout_;
   std::unique_ptr<Sharpness> sharpness_;
+  bool sharp_ = false;                // in this batch
   std::optional<Recorder> recorder_;  // made when a structure first needs it
   Needs needs_;
   GroupSigns groups_;

@@ -42,6 +42,7 @@ struct TrainConfig {
   std::int64_t micro_batch = 0;        ///< examples in memory at once; 0: chosen by the program
   double sharpness = 0;                ///< rho: gradients at theta + rho g_j / |g_j| of micro-batch j; 0: at theta
   std::int64_t sharpness_batch = 128;  ///< m: examples of each such micro-batch
+  double sharpness_after = 0;          ///< fraction of the training after which it begins; steps before it are plain
   double warmup = 0;                   ///< linear warm-up: epochs, or below 1 a fraction of the training
   std::string schedule = "step";       ///< of the learning rate after the warm-up: step, cosine or constant
   std::vector<double> milestones = {0.5, 0.75};  ///< when the step schedule decays: epochs, or below 1 fractions

@@ -37,6 +37,7 @@ std::vector<std::string> settings_relative_to_epochs(const Config& config) {
   if (fraction(train.warmup)) keys.insert("train.warmup");
   for (const auto& change : train.batch_schedule)
     if (fraction(change.epoch)) keys.insert("train.batch_schedule");
+  if (train.sharpness > 0 && fraction(train.sharpness_after)) keys.insert("train.sharpness_after");
   if (fraction(config.noise.stop_after) && !make_structure(config.noise)->is_zero()) keys.insert("noise.stop_after");
   std::vector<std::string> settings;
   for (const auto& [key, value] : config_values(config))

@@ -31,7 +31,9 @@ std::string epoch_line(const nlohmann::ordered_json& record, std::int64_t epochs
 /// For the first line of a run; empty without sharpness.
 std::string sharpness_text(const TrainConfig& train) {
   if (train.sharpness == 0) return "";
-  return fmt::format("; sharpness {:g} by micro-batches of {}", train.sharpness, train.sharpness_batch);
+  const auto begin =
+      train.sharpness_after > 0 ? fmt::format(" after {:g} % of the training", 100 * train.sharpness_after) : "";
+  return fmt::format("; sharpness {:g} by micro-batches of {}{}", train.sharpness, train.sharpness_batch, begin);
 }
 
 /// Which noise, for the first line of a run; empty without noise.

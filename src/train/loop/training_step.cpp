@@ -67,7 +67,11 @@ TrainingStep::TrainingStep(const Config& config, torch::nn::Module& module, Grad
       parameters_(parameters),
       schedule_(schedule),
       pass_(module, std::move(loss), parameters,
-            {config.noise.estimator_group(), config.train.micro_batch, {}, config.train.sharpness}),
+            {config.noise.estimator_group(),
+             config.train.micro_batch,
+             {},
+             config.train.sharpness,
+             config.train.sharpness_batch}),
       injection_(config.noise, std::move(structure)),
       penalty_(config.noise, module, parameters),
       optimizer_(make_optimizer(config.train, parameters)),
@@ -158,7 +162,8 @@ const GradientPass::Result& TrainingStep::run_pass(const ExampleSource& source, 
   if (all_reduce_ && !signs.alone)
     batch.before_last = [&](const auto& add_host_callback) { all_reduce_->expect_last(pass_, add_host_callback); };
   const Needs needs = signs.alone ? Needs{} : injection_.needs(at);
-  return pass_.run({needs, config_.seed, static_cast<std::uint32_t>(at.step), shard.first, signs}, batch);
+  const bool sharp = at.fraction >= config_.train.sharpness_after;
+  return pass_.run({needs, config_.seed, static_cast<std::uint32_t>(at.step), shard.first, signs, sharp}, batch);
 }
 
 StepResult TrainingStep::result_of(const Launched& launched, const StepMetrics& metrics) const {

@@ -306,6 +306,7 @@ ghost_batch = 128
 micro_batch = 0
 sharpness = 0.0
 sharpness_batch = 128
+sharpness_after = 0.0
 warmup = 0.0
 schedule = "step"
 milestones = [0.5, 0.75]

@@ -26,8 +26,9 @@ Config sharp_config(const std::string& model, const std::vector<std::string>& mo
   return testing::stepped_config(model, 5, settings);
 }
 
-/// The formula by plain autograd.
-at::Tensor sharp_by_hand(const Config& config, const DataSource& source, std::vector<double>& losses) {
+/// The formula by plain autograd, from step `begin` on; before it plain SGD.
+at::Tensor sharp_by_hand(const Config& config, const DataSource& source, std::vector<double>& losses,
+                         std::int64_t begin = 0) {
   const DeviceStream stream(testing::device());
   const Split split = make_split(source, config);
   const auto model = initial_model(config, source, testing::device());
@@ -50,9 +51,13 @@ at::Tensor sharp_by_hand(const Config& config, const DataSource& source, std::ve
         return parameters.gradient().clone();
       };
       const auto up = gradient();
-      parameters.values().add_(up * (config.train.sharpness / up.norm()));
-      sum += gradient() * share;
-      parameters.values().copy_(theta);
+      if (step >= begin) {
+        parameters.values().add_(up * (config.train.sharpness / up.norm()));
+        sum += gradient() * share;
+        parameters.values().copy_(theta);
+      } else {
+        sum += up * share;
+      }
     }
     parameters.values().sub_(sum, 0.02);
   }
@@ -77,6 +82,26 @@ TEST(SharpTraining, FollowsTheFormula) {
   }
 }
 
+/// Steps before it pass over the whole batch at once; of five, those from the third on are sharp.
+TEST(SharpTraining, BeginsAfterItsShareOfTheTraining) {
+  for (const std::string model : {"mlp", "resnet8"}) {
+    const auto config = sharp_config(model, {"train.sharpness_after=0.4"});
+    EXPECT_EQ(config.train.micro_batch, testing::kSteppedBatch);
+    const auto source = testing::random_images();
+    const auto actual = testing::stepped_as(nullptr, config, source, {});
+    std::vector<double> losses, others;
+    const auto expected = sharp_by_hand(config, source, losses, 2);
+    const double tolerance = testing::device().is_cpu() ? 1e-9 : 2e-3;
+    const double error = (actual.weights - expected).abs().max().item<double>();
+    EXPECT_LT(error, tolerance) << model;
+    for (std::size_t step = 0; step < 5; ++step) EXPECT_NEAR(actual.results[step].loss, losses[step], tolerance);
+    for (const std::int64_t begin : {1, 3})
+      EXPECT_GT((actual.weights - sharp_by_hand(config, source, others, begin)).abs().max().item<double>(),
+                5 * error + 1e-6)
+          << model << begin;
+  }
+}
+
 /// The whole batch as one micro-batch is another training.
 TEST(SharpTraining, DependsOnItsMicroBatch) {
   const auto source = testing::random_images();
@@ -87,10 +112,11 @@ TEST(SharpTraining, DependsOnItsMicroBatch) {
 
 TEST(SharpTraining, ResumesBitForBitAndSaysWhatItDoes) {
   const testing::TemporaryFolder folder;
-  for (const std::string placement : {"update", "weights"}) {
-    TrainOptions options = testing::small_run("lb-diag", placement == "update" ? "resnet8" : "c1");
+  for (const std::string placement : {"update", "weights", "late"}) {
+    TrainOptions options = testing::small_run("lb-diag", placement == "weights" ? "c1" : "resnet8");
     options.config.train.sharpness = 0.1;
     options.config.train.sharpness_batch = 32;
+    if (placement == "late") options.config.train.sharpness_after = 0.5;
     if (placement == "weights") options.config.noise.placement = Placement::kWeights, options.config.noise.radius = 0.1;
     std::string said;
     options.say = [&](const std::string& line) { said += line + "\n"; };
@@ -99,7 +125,9 @@ TEST(SharpTraining, ResumesBitForBitAndSaysWhatItDoes) {
     };
     options.out = folder / (placement + "-calm");
     ASSERT_EQ(train(options), Outcome::kFinished);
-    EXPECT_THAT(said, HasSubstr("; sharpness 0.1 by micro-batches of 32; noise diag-fisher (ghost, groups of 16)"));
+    const std::string begin = placement == "late" ? " after 50 % of the training" : "";
+    EXPECT_THAT(said,
+                HasSubstr("; sharpness 0.1 by micro-batches of 32" + begin + "; noise diag-fisher (ghost, groups"));
     const auto model = file_of("model.safetensors"), optimizer = file_of("optimizer.safetensors");
     options.out = folder / (placement + "-interrupted");
     int steps = 0;
@@ -125,6 +153,7 @@ TEST(SharpTraining, RefusesMicroBatchesThatDoNotFit) {
           "train.micro_batch = 256 is not train.sharpness_batch = 128");
   refused({"noise.penalty=0.01"}, "train.sharpness = 0.1 moves them; set one of them to 0");
   refused({"train.sharpness_batch=0"}, "must be at least 1");
+  refused({"train.sharpness_after=1"}, "train.sharpness_after");
   auto config = load_config(std::nullopt, {"train.batch=64", "train.ghost_batch=64", "train.sharpness=0.1"});
   resolve_defaults(config);
   EXPECT_EQ(config.train.sharpness_batch, 64);
