@@ -88,12 +88,17 @@ GradientPass::Result GradientPass::finish_with_metrics() {
   return result;
 }
 
+std::int64_t GradientPass::micro_batch(std::int64_t batch, bool sharp) const {
+  const bool own = sharp && sharpness_ && options_.sharpness_batch > 0;
+  const std::int64_t asked = own ? options_.sharpness_batch : options_.micro_batch;
+  return asked > 0 ? std::min(asked, batch) : batch;
+}
+
 GradientPass::Result GradientPass::pass_over(const Batch& batch, const AddHostCallback& add_host_callback) {
-  const std::int64_t asked = sharp_ && options_.sharpness_batch > 0 ? options_.sharpness_batch : options_.micro_batch;
-  const std::int64_t micro_batch = asked > 0 ? asked : batch.size;
-  for (std::int64_t first = 0; first < batch.size; first += micro_batch) {
-    const auto examples = batch.load(first, std::min(micro_batch, batch.size - first));
-    if (first + micro_batch >= batch.size) batch.before_last(add_host_callback);
+  const std::int64_t count = micro_batch(batch.size, sharp_);
+  for (std::int64_t first = 0; first < batch.size; first += count) {
+    const auto examples = batch.load(first, std::min(count, batch.size - first));
+    if (first + count >= batch.size) batch.before_last(add_host_callback);
     add(examples);
   }
   return finish_with_metrics();

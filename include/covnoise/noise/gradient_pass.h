@@ -107,6 +107,9 @@ class GradientPass {
   GradientPass(torch::nn::Module& module, Forward forward, FlatParameters& parameters, Options options);
   ~GradientPass();
 
+  /// Examples that `run` passes at once, of a batch of this size.
+  std::int64_t micro_batch(std::int64_t batch, bool sharp) const;
+
   /// A whole batch. On a GPU as a CUDA graph, one for each kind of batch (its size, and what was requested): the
   /// first batch of a kind runs eagerly, the second is captured, later ones are replayed. What differs from step to
   /// step (examples, random numbers) is in tensors that the graph reads, or in host callbacks. Kronecker factors are

@@ -35,8 +35,8 @@ class ConvolutionFunction(torch.autograd.Function):
         needs_input, needs_weight, needs_bias = ctx.needs_input_grad[:3]
 
         def plain(d: Tensor, a: Tensor, mask: list[bool]) -> Any:
-            return torch.ops.aten.convolution_backward(d, a, of_type(kernel, a.dtype), None, stride, padding, dilation, False,
-                                                       [0, 0], channel_groups, mask)
+            return torch.ops.aten.convolution_backward(d, a, of_type(kernel, a.dtype), None, stride, padding, dilation,
+                                                       False, [0, 0], channel_groups, mask)
 
         dx = plain(dz, x, [True, False, False])[0] if needs_input else None
 

@@ -286,16 +286,15 @@ at::Tensor convolution_squares(const at::Tensor& x_any, const at::Tensor& dz_any
                                bool spatial) {
   const c10::cuda::CUDAGuard guard(x_any.device());
   const auto x = channels_last(x_any), dz = channels_last(dz_any);
+  const Geometry geometry{stride, padding, dilation, groups};
   if (!has_hopper_kernels(x))
-    return portable::weight_gradient_squares(x, dz, squares, weight_sizes, {stride, padding, dilation, groups},
-                                             examples_per_group, spatial);
-  if (!spatial && has_disjoint_patches(weight_sizes, {stride, padding, dilation, groups})) {
+    return portable::weight_gradient_squares(x, dz, squares, weight_sizes, geometry, examples_per_group, spatial);
+  if (!spatial && has_disjoint_patches(weight_sizes, geometry)) {
     auto matrix = squares.view({weight_sizes[0], -1});
     const auto rows = dz.permute({0, 2, 3, 1}).reshape({-1, weight_sizes[0]});
     return linear_squares(patch_rows(x, dz, weight_sizes), rows, matrix, examples_per_group * dz.size(2) * dz.size(3))
         .view(weight_sizes);
   }
-  const Geometry geometry{stride, padding, dilation, groups};
   const auto call =
       weight_gradient_call(x, dz, shape_of(x, weight_sizes, geometry), convolutions_round(),
                            spatial ? GradientSquares::kSpatial : GradientSquares::kGroups, examples_per_group);

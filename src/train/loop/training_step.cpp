@@ -148,7 +148,7 @@ const GradientPass::Result& TrainingStep::run_pass(const ExampleSource& source, 
   if (shard.count == 0) return all_reduce_->nothing();
   const OtherWeights noisy_weights(parameters_, weight_noise_ ? weight_noise_->weights() : at::Tensor());
   const std::int64_t epoch = schedule_.epoch_of(at.step);
-  const std::int64_t micro_batch = config_.train.micro_batch > 0 ? config_.train.micro_batch : shard.count;
+  const bool sharp = at.fraction >= config_.train.sharpness_after;
   GradientPass::Batch batch;
   batch.size = shard.count;
   batch.load = [&](std::int64_t first, std::int64_t count) {
@@ -156,13 +156,13 @@ const GradientPass::Result& TrainingStep::run_pass(const ExampleSource& source, 
     auto examples = source.load(indices.narrow(0, shard.first + first, count), epoch);
     const std::int64_t left = shard.count - (first + count);
     if (left > 0) source.prefetch(indices.narrow(0, shard.first + first + count, std::min(count, left)));
-    if (left == 0 && next.defined()) source.prefetch(next.narrow(0, shard.first, std::min(micro_batch, shard.count)));
+    if (left == 0 && next.defined())
+      source.prefetch(next.narrow(0, shard.first, pass_.micro_batch(shard.count, sharp)));
     return examples;
   };
   if (all_reduce_ && !signs.alone)
     batch.before_last = [&](const auto& add_host_callback) { all_reduce_->expect_last(pass_, add_host_callback); };
   const Needs needs = signs.alone ? Needs{} : injection_.needs(at);
-  const bool sharp = at.fraction >= config_.train.sharpness_after;
   return pass_.run({needs, config_.seed, static_cast<std::uint32_t>(at.step), shard.first, signs, sharp}, batch);
 }
 

@@ -67,8 +67,9 @@ TEST_P(DeviceTest, GradientAndDiagonalAreThoseOfDoublePrecision) {
   if (testing::device().is_cpu() && (low || large)) GTEST_SKIP() << "of a GPU";
   const auto expected = pass(GetParam(), "cpu", "fp64");
   const auto actual = pass(GetParam(), testing::device_name(), GetParam().precision);
-  // A ReLU that rounding turns on or off moves more than rounding itself, and deep networks have more of them.
-  EXPECT_LT(error(actual.gradient, expected.gradient), low ? 0.1 : large ? 5e-3 : 1e-3);
+  // A ReLU that rounding turns on or off moves more than rounding itself, most in the deepest network.
+  const bool deepest = GetParam().model == "vgg11";
+  EXPECT_LT(error(actual.gradient, expected.gradient), low ? 0.1 : deepest ? 5e-3 : 1e-3);
   EXPECT_LT(error(actual.diagonal, expected.diagonal), low ? 0.15 : 2e-3);
   EXPECT_LT(error(actual.running, expected.running), low ? 0.02 : 1e-5);
 }
