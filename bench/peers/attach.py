@@ -3,11 +3,12 @@
 python3 bench/peers/attach.py [cpu|cuda] [network,...] [precision,...] [examples] [mode,...]      JSON lines
 
 networks   lenet, resnet18 (torchvision's, CIFAR stem), vit-tiny        precisions  fp32 (CPU), tf32, bf16 (autocast)
-modes      eager, compiled (GPU)
+modes      eager, compiled (GPU; `over_eager_plain` compares it with the plain step that is not), peers
 
-A step is forward, backward and SGD with momentum; `ghost` and `exact` are the same step with optim.Noisy around SGD. Steps
-of all variants alternate, so that each round gives one ratio; medians of the rounds are printed, with the peak memory of
-a GPU. Peers (BackPACK, Opacus, torch.func.vmap) are measured where they can be imported: gradient and the sum of squared
+A step is forward, backward and SGD with momentum; `ghost` and `exact` are the same step with optim.Noisy around SGD. The
+variants alternate, so that each round gives one ratio; medians of the rounds are printed, with the peak memory of a GPU.
+On a GPU a round has at least 5 steps and ROUND seconds of them before it waits for the device, as training does: after
+fewer, short steps much of the time would be the wait for the last one. Peers (BackPACK, Opacus, torch.func.vmap) are measured where they can be imported: gradient and the sum of squared
 per-example gradients, without an update.
 """
 import gc
@@ -30,6 +31,7 @@ import covnoise  # noqa: E402
 
 LIMITS = {"cpu": {"ghost": 1.15, "exact": 1.25}, "cuda": {"ghost": 1.10, "exact": 1.25}}
 MEMORY_LIMIT = 1.10
+ROUND = 0.2  # seconds
 
 
 class Attention(nn.Module):
@@ -130,37 +132,33 @@ class Variant:
         return (time.perf_counter() - begin[0]) / steps, (time.process_time() - begin[1]) / steps
 
 
-def peak(variant):
-    if variant.device != "cuda":
-        return None
-    torch.cuda.synchronize()
+def built(kind, name, device, precision, examples, mode):
+    """A variant after its first steps, and its peak memory: that of the device less what others hold."""
+    others = torch.cuda.memory_allocated() if device == "cuda" else 0
+    variant = Variant(kind, name, device, precision, examples, mode)
+    if device == "cpu":
+        variant.seconds(1)
+        return variant, None
+    variant.seconds(3)
     torch.cuda.reset_peak_memory_stats()
     variant.seconds()
-    return torch.cuda.max_memory_allocated()
+    return variant, torch.cuda.max_memory_allocated() - others
 
 
 def median(values):
     return sorted(values)[len(values) // 2]
 
 
-def measure(name, device, precision, examples, mode, kinds=("plain", "ghost", "exact")):
+def measure(name, device, precision, examples, mode, eager=None, kinds=("plain", "ghost", "exact")):
+    """Prints a row for each variant; the seconds of a plain step. `eager` are those of one that is not compiled."""
     memory, variants = {}, {}
     if mode == "compiled":
         torch._dynamo.reset()  # else the variants measured before count against the limit of recompilations
-    for kind in kinds:  # alone, so that the peak is its own
-        variant = Variant(kind, name, device, precision, examples, mode)
-        variant.seconds(2 if device == "cuda" else 1)
-        memory[kind] = peak(variant)
-        variants[kind] = variant if device == "cpu" else None
-        del variant
-        gc.collect()
-        torch.cuda.empty_cache() if device == "cuda" else None
-    if device == "cuda":
-        for kind in kinds:
-            variants[kind] = Variant(kind, name, device, precision, examples, mode)
-            variants[kind].seconds(3)
-    rounds = [{kind: variants[kind].seconds(5 if device == "cuda" else 1) for kind in kinds}
-              for _ in range(9 if device == "cuda" else 3)]
+    for kind in kinds:
+        variants[kind], memory[kind] = built(kind, name, device, precision, examples, mode)
+    gc.collect()
+    steps = max(5, round(ROUND / variants["plain"].seconds(5)[0])) if device == "cuda" else 1
+    rounds = [{kind: variants[kind].seconds(steps) for kind in kinds} for _ in range(9 if device == "cuda" else 3)]
     for kind in kinds:
         row = {"bench": "attach", "network": name, "device": device, "precision": precision, "mode": mode, "kind": kind,
                "examples": examples, "ms": round(1000 * median([each[kind][0] for each in rounds]), 3)}
@@ -169,9 +167,12 @@ def measure(name, device, precision, examples, mode, kinds=("plain", "ghost", "e
             if device == "cpu":
                 row["processor_time_over_plain"] = round(median([each[kind][1] / each["plain"][1] for each in rounds]), 3)
             row["limit"] = LIMITS[device][kind]
+        if eager:
+            row["over_eager_plain"] = round(row["ms"] / 1000 / eager, 3)
         if memory[kind]:
             row |= {"peak_gb": round(memory[kind] / 1e9, 3), "memory_over_plain": round(memory[kind] / memory["plain"], 3)}
         print(json.dumps(row), flush=True)
+    return median([each["plain"][0] for each in rounds])
 
 
 def squares_by_vmap(name, device, examples):
@@ -239,7 +240,7 @@ def measure_peers(name, device, precision, examples):
 def main():
     device = sys.argv[1] if len(sys.argv) > 1 else ("cuda" if torch.cuda.is_available() else "cpu")
     defaults = [device, "lenet,resnet18,vit-tiny", "tf32,bf16" if device == "cuda" else "fp32",
-                "4096" if device == "cuda" else "256", "eager,compiled" if device == "cuda" else "eager"]
+                "4096" if device == "cuda" else "256", "eager,compiled,peers" if device == "cuda" else "eager,peers"]
     _, networks, precisions, examples, modes = sys.argv[1:] + defaults[len(sys.argv) - 1:]
     if device == "cuda":
         torch.backends.cudnn.benchmark = True
@@ -247,9 +248,13 @@ def main():
         for precision in precisions.split(","):
             if device == "cuda":
                 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-            for mode in modes.split(","):
-                measure(name, device, precision, int(examples), mode)
-            measure_peers(name, device, precision, int(examples))
+            wanted, eager = modes.split(","), None
+            if "eager" in wanted:
+                eager = measure(name, device, precision, int(examples), "eager")
+            if "compiled" in wanted:
+                measure(name, device, precision, int(examples), "compiled", eager)
+            if "peers" in wanted:
+                measure_peers(name, device, precision, int(examples))
 
 
 if __name__ == "__main__":
