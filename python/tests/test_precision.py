@@ -12,6 +12,8 @@ import covnoise
 WIDE = {
     "convolution": (lambda: nn.Sequential(nn.Conv2d(64, 72, 3, padding=1), nn.Tanh(), nn.Conv2d(72, 64, 3, stride=2),
                                           nn.Tanh(), nn.Conv2d(64, 64, 1), nn.Flatten(), nn.Linear(576, 3)), (64, 8, 8)),
+    "very wide convolution": (lambda: nn.Sequential(nn.Conv2d(256, 264, 3, padding=1), nn.Tanh(), nn.Conv2d(264, 256, 1),
+                                                    nn.Flatten(), nn.Linear(256 * 16, 3)), (256, 4, 4)),
     "linear with positions": (lambda: nn.Sequential(nn.Linear(64, 96), nn.Tanh(), nn.Linear(96, 64), nn.Flatten(),
                                                     nn.Linear(65 * 64, 3)), (65, 64)),
 }

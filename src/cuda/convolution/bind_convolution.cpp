@@ -178,6 +178,7 @@ at::Tensor linear_gradient(const at::Tensor& a, const at::Tensor& dz) {
 
 constexpr std::int64_t kGroupBytes = 16 << 20;  // of gradients per group at once
 constexpr int kWideChannels = 64;               // from which on layers are wide
+constexpr int kVeryWideChannels = 256;          // and very wide
 
 /// Gradients of each group by cuBLAS, some groups at a time, then their squares.
 at::Tensor linear_group_squares(const at::Tensor& a, const at::Tensor& dz, at::Tensor& squares, std::int64_t group) {
@@ -199,12 +200,14 @@ at::Tensor linear_group_squares(const at::Tensor& a, const at::Tensor& dz, at::T
 }
 
 /// Whether the squares are taken from operands rounded to bfloat16, and the gradient from the library: where float32
-/// products may be rounded anyway, and the layer is wide. The kernel of warpgroup products, which takes bfloat16 only,
-/// with two conversions and the library's gradient takes less time than our tf32 kernel (docs/performance.md).
+/// products may be rounded anyway, and the layer is wide, for groups of examples very wide. The kernel of warpgroup
+/// products, which takes bfloat16 only, with two conversions and the library's gradient takes less time there than our
+/// tf32 kernel (docs/performance.md).
 bool rounds_squares(const WeightGradient& call) {
   const Convolution& c = call.shape;
   return call.scalar == Scalar::kFloat32 && !call.precise && call.squares_of == GradientSquares::kGroups &&
-         call.examples_per_group == 1 && std::min(c.channels, c.outputs) >= kWideChannels && c.groups == 1;
+         std::min(c.channels, c.outputs) >= (call.examples_per_group == 1 ? kWideChannels : kVeryWideChannels) &&
+         c.groups == 1;
 }
 
 /// Adds the squares of the contributions of x and dz, rounded to bfloat16, in the layout that they have.
