@@ -27,6 +27,7 @@ class Measurement:
                         if each.parameter.requires_grad and (only is None or id(each.parameter) in only)}
         layers = [layer for layer in statistics.layers if layer.has_counted() and (only is None or layer.uses(only))]
         self.examples, self.groups = _counted(layers)
+        statistics.count_check.check(layers)
         self.examples = self.examples or max((each.examples for each in self.between.values()), default=0)
         self.scale = 1.0 / max(self.examples, 1) if statistics.loss == "mean" else 1.0
         if statistics.scaler is not None:
@@ -128,13 +129,7 @@ def _counted(layers: list[Recorded]) -> tuple[int, int]:
     """Examples and groups that all layers agree on."""
     if not layers:
         return 0, 0
-    counts = [(layer.examples, layer.groups) for layer in layers]
-    compiled = [i for i, layer in enumerate(layers) if layer.count.grad is not None]
-    if compiled:  # waits for the device
-        grads = [layers[i].count.grad for i in compiled]
-        added = torch.stack([grad.to(grads[0].device) for grad in grads]).round().long().tolist()
-        for i, (examples, groups) in zip(compiled, added):
-            counts[i] = (counts[i][0] + examples, counts[i][1] + groups)
+    counts = [(layer.examples + layer.count.examples, layer.groups + layer.count.groups) for layer in layers]
     for layer, count in zip(layers, counts):
         if count != counts[0]:
             raise RuntimeError(f"covnoise: '{layers[0].name}' saw {counts[0][0]} examples and '{layer.name}' {count[0]}; "

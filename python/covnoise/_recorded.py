@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Optional
 import torch
 from torch import Tensor
 
+from ._accumulation import Witness
+from ._compiled import CompiledCount
 from ._delivery import Delivery
 from ._groups import Groups
-from ._record import ParameterRecord, compiling, leaf
+from ._record import ParameterRecord, compiling
 
 if TYPE_CHECKING:
     from .statistics import Statistics
@@ -22,6 +24,9 @@ class Recorded:
 
     Copies and pickles of the module have the module's own forward: they are not attached.
     """
+
+    count: CompiledCount
+    witness: Witness
 
     def __init__(self, statistics: Statistics, name: str, module: Any,
                  weight: Optional[ParameterRecord], bias: Optional[ParameterRecord]) -> None:
@@ -61,7 +66,7 @@ class Recorded:
 
     def _start_counting(self) -> None:
         parameter = next(self.module.parameters())
-        self.count = leaf((2,), parameter, torch.float64)  # .grad: of compiled backward passes
+        self.count = CompiledCount(parameter, self.statistics.group)
         self.witness = self.statistics.witness(parameter.device)
 
     def add(self, weight: Optional[Tensor], bias: Optional[Tensor]) -> None:
@@ -72,11 +77,11 @@ class Recorded:
             self.bias.add(bias)
 
     def has_counted(self) -> bool:
-        return self.examples > 0 or self.count.grad is not None
+        return self.examples > 0 or self.count.leaf.grad is not None
 
     def clear(self) -> None:
         self.examples = self.groups = 0
-        self.count.grad = None
+        self.count.clear()
 
     def records(self) -> list[ParameterRecord]:
         return self._records
@@ -100,7 +105,7 @@ class Recorded:
 
     def start(self, x: Tensor) -> Optional[Call]:
         """Registers a call with the input x [M, ...]; nothing where the module must be measured otherwise."""
-        if self.count.device != x.device:
+        if self.count.leaf.device != x.device:
             self.check_device(x)
             self._start_counting()
             self._usual_call = None
@@ -126,7 +131,8 @@ class Recorded:
         """With a plan of plain values, so that torch.compile can trace the backward pass."""
         shared, size = self.shares(), self.statistics.group
         leaves = self._leaves(Groups(x.shape[0], size), shared)
-        return Call(x.shape[0], (*leaves, self.count), (x.shape[0], size, shared, 1.0 / self.calls_per_pass))
+        self.count.batch = x.shape[0]
+        return Call(x.shape[0], (*leaves, self.count.leaf), (x.shape[0], size, shared, 1.0 / self.calls_per_pass))
 
     def _leaves(self, groups: Groups, shared: bool) -> tuple[Optional[Tensor], Optional[Tensor]]:
         weight = None if self.weight is None else self.weight.target(groups, shared)

@@ -58,9 +58,11 @@ class GhostBatchNorm(_BatchNorm):
 
 def parts_of(examples: int, ghost_batch: int) -> list[tuple[int, int, int]]:
     """(begin, end, ghost batch) of the whole ghost batches, and of a smaller one behind them."""
-    whole = examples - examples % ghost_batch
-    parts = [(0, whole, ghost_batch), (whole, examples, examples - whole)]
-    return [part for part in parts if part[0] < part[1]]
+    rest = examples % ghost_batch
+    if rest == 0:  # said so plainly for torch.compile, which would take minutes for sizes like M - M % m of many layers
+        return [(0, examples, ghost_batch)]
+    whole = [(0, examples - rest, ghost_batch)] if rest < examples else []
+    return [*whole, (examples - rest, examples, rest)]
 
 
 def total(values: list[Tensor]) -> Tensor:

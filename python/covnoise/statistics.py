@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ._accumulation import Witness, on_accumulation
 from ._between import BetweenPasses
+from ._compiled import CountCheck
 from ._measurement import Measurement
 from ._record import ParameterRecord, compiling
 from ._recorded import Recorded
@@ -50,6 +51,7 @@ class Statistics:
         self.recorded: list[ParameterRecord] = []
         self.between: list[BetweenPasses] = []
         self.batch_size: Optional[int] = None
+        self.count_check = CountCheck()
         self.paused = False
         self._averages: Optional[Tensor] = None
         self._last: Optional[Measurement] = None

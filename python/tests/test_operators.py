@@ -180,6 +180,13 @@ def test_statistics_have_one_shape():
     torch.testing.assert_close(y, x * scale + shift, rtol=1e-4, atol=1e-5)
 
 
+@pytest.fixture(autouse=True)
+def nothing_compiled():
+    """What other tests have compiled would make sizes symbols."""
+    if hasattr(torch, "_dynamo"):
+        torch._dynamo.reset()
+
+
 COMPILE = pytest.mark.skipif(not hasattr(torch, "compile"), reason="this PyTorch has no torch.compile")
 
 
@@ -233,6 +240,43 @@ def test_compile_says_what_it_could_not_notice():
     stats = covnoise.attach(model, "exact")
     F.cross_entropy(torch.compile(model, backend="aot_eager")(x), y).backward()
     with pytest.raises(RuntimeError, match="run once without torch.compile"):
+        stats.diagonal()
+
+
+def compiled_linear():
+    model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+    stats = covnoise.attach(model, "ghost", 2)
+    return model, stats, torch.compile(model, backend="aot_eager")
+
+
+@COMPILE
+def test_compiled_passes_are_counted():
+    _, stats, compiled = compiled_linear()
+    for sizes in ([8], [8], [6, 6], [8, 3], [8]):
+        for size in sizes:
+            x, y = batch(size, 4)
+            F.cross_entropy(compiled(x), y).backward()
+        assert stats.examples == sum(sizes)
+        assert stats.measured().groups == sum((size + 1) // 2 for size in sizes)
+        stats.reset()
+
+
+@COMPILE
+@pytest.mark.parametrize("steps", [0, 2])
+def test_a_backward_pass_out_of_turn_is_noticed(steps):
+    """At once, or, where the number of examples has been seen before, in the next step."""
+    _, stats, compiled = compiled_linear()
+    small, large = batch(6, 4), batch(8, 4)
+    for _ in range(steps):
+        F.cross_entropy(compiled(small[0]), small[1]).backward()
+        stats.reset()
+    loss = F.cross_entropy(compiled(large[0]), large[1])
+    compiled(small[0])
+    loss.backward()
+    if steps:
+        stats.reset()
+        F.cross_entropy(compiled(small[0]), small[1]).backward()
+    with pytest.raises(RuntimeError, match="8 examples, not the 6"):
         stats.diagonal()
 
 

@@ -88,13 +88,13 @@ class BatchNormFunction(torch.autograd.Function):
         x, weight, bias, mean, rstd = ctx.saved_tensors
         delivery = delivery_of(ctx.plan)
         rows, d_rows = as_rows(x), as_rows(dy)
-        if rows.is_contiguous() and not d_rows.is_contiguous():
+        if not compiling() and rows.is_contiguous() and not d_rows.is_contiguous():
             d_rows = d_rows.contiguous()
             dy = d_rows.transpose(1, 2).reshape(x.shape)
         contributions = Contributions(delivery, d_rows, rows, mean.unsqueeze(0), rstd.unsqueeze(0))
         if not ctx.training:
             dx = (dy * (weight * rstd).reshape(1, -1, *[1] * (dy.dim() - 2))).to(dy.dtype)
-        elif dy.is_cuda and not compiling():  # the reductions are done already
+        elif not compiling() and dy.is_cuda:  # the reductions are done already
             count = number_on(dy.device, dy.numel() // dy.shape[1])
             dx = torch.batch_norm_backward_elemt(dy, x, mean, rstd, weight, contributions.dbias,
                                                  contributions.dweight / rstd, count)
