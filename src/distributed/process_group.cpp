@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <future>
+#include <stdexcept>
 #include <thread>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -79,9 +81,8 @@ class WithoutSigpipe {
   }
   if (serves) {
     throw Error(
-        fmt::format("rank 0 listens on port {} of this machine, but {} is not its address: set MASTER_ADDR to "
-                    "this machine's address",
-                    info.port, info.address));
+        fmt::format("rank 0 cannot be reached at {}:{} by itself: set MASTER_ADDR to this machine's address ({})",
+                    info.address, info.port, what.substr(0, what.find('\n'))));
   }
   throw Error(
       fmt::format("rank {} cannot reach rank 0 at {}:{} within {}: check MASTER_ADDR and MASTER_PORT, and that rank 0 "
@@ -101,6 +102,19 @@ void wait_for_server(const RankInfo& info, const Wait& wait) {
   }
 }
 
+/// c10d's store, opened by a thread of its own: newer versions wait for its first answer without a timeout. If none
+/// comes, what listens there is no store, and that thread is left behind.
+c10::intrusive_ptr<c10d::TCPStore> connect_to_store(const RankInfo& info, const c10d::TCPStoreOptions& options,
+                                                    const Wait& wait) {
+  std::packaged_task<c10::intrusive_ptr<c10d::TCPStore>()> open(
+      [address = info.address, options] { return c10::make_intrusive<c10d::TCPStore>(address, options); });
+  auto opened = open.get_future();
+  std::thread(std::move(open)).detach();
+  while (opened.wait_for(std::chrono::milliseconds(wait.slice())) != std::future_status::ready)
+    if (wait.slice() == 0) throw std::runtime_error("no answer");
+  return opened.get();
+}
+
 c10::intrusive_ptr<c10d::Store> open_store(const RankInfo& info, std::chrono::milliseconds timeout, const Wait& wait) {
   silence_c10d();
   const WithoutSigpipe also_in_the_stores_threads;
@@ -111,9 +125,12 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankInfo& info, std::chrono::mi
   options.numWorkers = static_cast<std::size_t>(info.size);
   options.waitWorkers = false;
   options.timeout = seconds;
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
+  options.useLibUV = false;  // the server of all versions; a distribution's LibTorch may lack the other
+#endif
   if (!options.isServer) wait_for_server(info, wait);
   try {
-    auto tcp = c10::make_intrusive<c10d::TCPStore>(info.address, options);
+    auto tcp = connect_to_store(info, options, wait);
     tcp->setTimeout(timeout);
     auto store = c10::make_intrusive<c10d::PrefixStore>("covnoise/" + info.attempt, tcp);
     // Only a store answers: `check` would wait forever for an answer of anything else on this port.
