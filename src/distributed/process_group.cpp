@@ -102,6 +102,14 @@ void wait_for_server(const RankInfo& info, const Wait& wait) {
   }
 }
 
+/// The server that every LibTorch has, where there is a choice: that of libuv may be missing.
+template <class Options>
+auto choose_plain_server(Options& options, int) -> decltype(options.useLibUV = false, void()) {
+  options.useLibUV = false;
+}
+template <class Options>
+void choose_plain_server(Options&, long) {}
+
 /// c10d's store, opened by a thread of its own: newer versions wait for its first answer without a timeout. If none
 /// comes, what listens there is no store, and that thread is left behind.
 c10::intrusive_ptr<c10d::TCPStore> connect_to_store(const RankInfo& info, const c10d::TCPStoreOptions& options,
@@ -125,9 +133,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankInfo& info, std::chrono::mi
   options.numWorkers = static_cast<std::size_t>(info.size);
   options.waitWorkers = false;
   options.timeout = seconds;
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
-  options.useLibUV = false;  // the server of all versions; a distribution's LibTorch may lack the other
-#endif
+  choose_plain_server(options, 0);
   if (!options.isServer) wait_for_server(info, wait);
   try {
     auto tcp = connect_to_store(info, options, wait);
@@ -138,6 +144,8 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankInfo& info, std::chrono::mi
     store->set(own, std::vector<std::uint8_t>{1});
     store->wait({own}, timeout);
     return store;
+  } catch (const Error&) {  // what ended the waiting
+    throw;
   } catch (const std::exception& error) {
     no_store(info, options.isServer, error.what(), wait);
   }

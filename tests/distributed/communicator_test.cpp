@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
+#include <torch/version.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -158,6 +159,18 @@ TEST(Communicator, ASilentStrangerInPlaceOfTheStoreIsNoRankZero) {
   EXPECT_THAT([&] { Communicator(testing::rank_on_loopback(1, 2, stranger.port), impatient); },
               ::testing::ThrowsMessage<Error>(::testing::HasSubstr("cannot reach rank 0 at 127.0.0.1")));
 }
+
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
+// Earlier versions send without an answer here, and wait in the store for no longer than the timeout.
+TEST(Communicator, ASignalEndsTheWaitingForASilentStranger) {
+  const Listener stranger = listen_at("127.0.0.1");
+  CommunicatorOptions interrupted;  // with a timeout of ten minutes
+  int asked = 0;
+  interrupted.caught_signal = [&] { return ++asked > 3 ? SIGHUP : 0; };
+  EXPECT_THAT([&] { Communicator(testing::rank_on_loopback(1, 2, stranger.port), interrupted); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("interrupted while waiting")));
+}
+#endif
 
 // torchrun's agent keeps its store across restarts: names of the previous attempt must not be seen again.
 TEST(Communicator, MeetsAtAnAgentsStoreOncePerAttempt) {
