@@ -58,6 +58,18 @@ extern "C" void handle_interrupt(int signal) {
   errno = error;
 }
 
+// Whether nohup started this program. Asked before the shared libraries begin, because one of LibTorch's may have a
+// handler of its own for SIGHUP (UCX, in Debian 13).
+bool g_ignores_hangups = false;
+
+void see_hangups() {
+  struct sigaction before = {};
+  sigaction(SIGHUP, nullptr, &before);
+  g_ignores_hangups = before.sa_handler == SIG_IGN;
+}
+
+__attribute__((section(".preinit_array"), used)) void (*const g_before_libraries)() = see_hangups;
+
 }  // namespace
 
 void catch_interrupts(const InterruptAnswers& answers) {
@@ -65,12 +77,8 @@ void catch_interrupts(const InterruptAnswers& answers) {
   struct sigaction action = {};
   action.sa_handler = handle_interrupt;
   for (const auto& caught : g_caught) sigaddset(&action.sa_mask, caught.signal);
-  for (const auto& caught : g_caught) {
-    struct sigaction before = {};
-    sigaction(caught.signal, nullptr, &before);
-    if (caught.signal == SIGHUP && before.sa_handler == SIG_IGN) continue;
-    sigaction(caught.signal, &action, nullptr);
-  }
+  for (const auto& caught : g_caught) sigaction(caught.signal, &action, nullptr);
+  if (g_ignores_hangups) std::signal(SIGHUP, SIG_IGN);
 }
 
 int caught_signal() { return g_first; }
