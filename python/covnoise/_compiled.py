@@ -43,18 +43,18 @@ class CountCheck:
 
     def __init__(self) -> None:
         self._known: set[Counts] = set()
-        self._open: Optional[Comparison] = None
+        self._open: dict[tuple[str, ...], Comparison] = {}  # by the modules: ranks ask for some at a time
 
     def check(self, modules: list[Recorded]) -> None:
         counted = [module for module in modules if module.count.leaf.grad is not None]
-        open_one, self._open = self._open, None
-        if open_one is not None:
-            open_one.finish()
         if not counted:
             return
         comparison = Comparison(counted)
+        before = self._open.pop(comparison.names, None)
+        if before is not None:
+            before.finish()
         if comparison.expected in self._known:
-            self._open = comparison
+            self._open[comparison.names] = comparison
         else:
             comparison.finish()
             self._known.add(comparison.expected)
@@ -64,7 +64,7 @@ class Comparison:
     """Of some modules' counts; copies the device's to the host without waiting."""
 
     def __init__(self, modules: list[Recorded]) -> None:
-        self.names = [module.name for module in modules]
+        self.names: tuple[str, ...] = tuple(module.name for module in modules)
         self.expected: Counts = tuple((module.count.examples, module.count.groups) for module in modules)
         gradients = [module.count.leaf.grad for module in modules]
         found = torch.stack([each.to(gradients[0].device) for each in gradients])
