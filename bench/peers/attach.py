@@ -8,8 +8,8 @@ modes      eager, compiled (GPU; `over_eager_plain` compares it with the plain s
 A step is forward, backward and SGD with momentum; `ghost` and `exact` are the same step with optim.Noisy around SGD. The
 variants alternate, so that each round gives one ratio; medians of the rounds are printed, with the peak memory of a GPU.
 On a GPU a round has at least 5 steps and ROUND seconds of them before it waits for the device, as training does: after
-fewer, short steps much of the time would be the wait for the last one. Peers (BackPACK, Opacus, torch.func.vmap) are measured where they can be imported: gradient and the sum of squared
-per-example gradients, without an update.
+fewer, short steps much of the time would be the wait for the last one. Peers (BackPACK, Opacus, torch.func.vmap) are
+measured where they can be imported: gradient and the sum of squared per-example gradients, without an update.
 """
 import gc
 import json
@@ -30,7 +30,6 @@ from torch import nn  # noqa: E402
 import covnoise  # noqa: E402
 
 LIMITS = {"cpu": {"ghost": 1.15, "exact": 1.25}, "cuda": {"ghost": 1.10, "exact": 1.25}}
-MEMORY_LIMIT = 1.10
 ROUND = 0.2  # seconds
 
 
@@ -134,6 +133,7 @@ class Variant:
 
 def built(kind, name, device, precision, examples, mode):
     """A variant after its first steps, and its peak memory: that of the device less what others hold."""
+    gc.collect()  # what earlier variants left must not be freed while this one is measured
     others = torch.cuda.memory_allocated() if device == "cuda" else 0
     variant = Variant(kind, name, device, precision, examples, mode)
     if device == "cpu":
@@ -156,7 +156,6 @@ def measure(name, device, precision, examples, mode, eager=None, kinds=("plain",
         torch._dynamo.reset()  # else the variants measured before count against the limit of recompilations
     for kind in kinds:
         variants[kind], memory[kind] = built(kind, name, device, precision, examples, mode)
-    gc.collect()
     steps = max(5, round(ROUND / variants["plain"].seconds(5)[0])) if device == "cuda" else 1
     rounds = [{kind: variants[kind].seconds(steps) for kind in kinds} for _ in range(9 if device == "cuda" else 3)]
     for kind in kinds:
@@ -242,13 +241,16 @@ def main():
     defaults = [device, "lenet,resnet18,vit-tiny", "tf32,bf16" if device == "cuda" else "fp32",
                 "4096" if device == "cuda" else "256", "eager,compiled,peers" if device == "cuda" else "eager,peers"]
     _, networks, precisions, examples, modes = sys.argv[1:] + defaults[len(sys.argv) - 1:]
+    wanted = modes.split(",")
+    if unknown := set(wanted) - {"eager", "compiled", "peers"}:
+        sys.exit(f"attach.py: mode '{min(unknown)}' is not known; known: eager, compiled, peers")
     if device == "cuda":
         torch.backends.cudnn.benchmark = True
     for name in networks.split(","):
         for precision in precisions.split(","):
             if device == "cuda":
                 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-            wanted, eager = modes.split(","), None
+            eager = None
             if "eager" in wanted:
                 eager = measure(name, device, precision, int(examples), "eager")
             if "compiled" in wanted:

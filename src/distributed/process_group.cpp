@@ -12,7 +12,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <future>
-#include <stdexcept>
 #include <thread>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -118,8 +117,9 @@ c10::intrusive_ptr<c10d::TCPStore> connect_to_store(const RankInfo& info, const 
       [address = info.address, options] { return c10::make_intrusive<c10d::TCPStore>(address, options); });
   auto opened = open.get_future();
   std::thread(std::move(open)).detach();
-  while (opened.wait_for(std::chrono::milliseconds(wait.slice())) != std::future_status::ready)
-    if (wait.slice() == 0) throw std::runtime_error("no answer");
+  int slice = wait.slice();
+  for (; opened.wait_for(std::chrono::milliseconds(slice)) != std::future_status::ready; slice = wait.slice())
+    if (slice == 0) no_store(info, options.isServer, "no answer", wait);
   return opened.get();
 }
 
@@ -144,7 +144,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const RankInfo& info, std::chrono::mi
     store->set(own, std::vector<std::uint8_t>{1});
     store->wait({own}, timeout);
     return store;
-  } catch (const Error&) {  // what ended the waiting
+  } catch (const Error&) {  // ours already
     throw;
   } catch (const std::exception& error) {
     no_store(info, options.isServer, error.what(), wait);
