@@ -26,7 +26,7 @@ constexpr double kRoundMilliseconds = 50;  // at least: shorter rounds measure f
 
 /// Random images of the model's input shape.
 DataSource source_for(const std::string& model, std::int64_t examples) {
-  const bool grey = model == "mlp" || model == "lenet";
+  const bool grey = model == "mlp" || model == "f1" || model == "lenet";
   auto source = bench::random_source(examples, grey ? 1 : 3, grey ? 28 : 32);
   source.augment = !grey;
   return source;
