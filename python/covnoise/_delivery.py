@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import torch
 from torch import Tensor
 
+from ._compiled import count_of_call
 from ._groups import Groups
 from ._record import ParameterRecord, statistics_dtype
 
@@ -72,7 +73,7 @@ class Delivery:
             record.current_pass(self.groups).add(by_group)
         return by_group.sum(0).to(parameter.dtype), None if late else by_group
 
-    def layer(self, dz: Tensor, weight: Optional[Tensor], bias: Optional[Tensor],
+    def layer(self, weight: Optional[Tensor], bias: Optional[Tensor],
               moments: Callable[[bool, bool], tuple[Tensor, Tensor, Tensor, Tensor]], weight_sums: Callable[[], Tensor],
               bias_sums: Callable[[], Tensor]) -> tuple[Optional[Tensor], ...]:
         """The gradients of weight, bias and of all leaves; nothing for a parameter that is not given. moments(weight,
@@ -81,16 +82,16 @@ class Delivery:
             none = (None, None)
             of_weight = none if weight is None else self.weight(weight, lambda: moments(True, False)[:2], weight_sums)
             of_bias = none if bias is None else self.bias(bias, lambda: moments(False, True)[2:], bias_sums)
-            return of_weight[0], of_bias[0], *self.leaves(dz, of_weight[1], of_bias[1])
+            return of_weight[0], of_bias[0], *self.leaves(of_weight[1], of_bias[1])
         dweight, weight_moments, dbias, bias_moments = moments(weight is not None, bias is not None)
-        leaves = self.leaves(dz, None if weight is None else weight_moments, None if bias is None else bias_moments)
+        leaves = self.leaves(None if weight is None else weight_moments, None if bias is None else bias_moments)
         return (None if weight is None else in_type_of(weight, dweight),
                 None if bias is None else in_type_of(bias, dbias), *leaves)
 
-    def leaves(self, dz: Tensor, weight: Optional[Tensor], bias: Optional[Tensor]) -> tuple[Optional[Tensor], ...]:
+    def leaves(self, weight: Optional[Tensor], bias: Optional[Tensor]) -> tuple[Optional[Tensor], ...]:
         """The gradients of the leaves of weight, bias and counts, from what is recorded of weight and bias."""
         if self.owner is None:
-            return weight, bias, self._counts(dz)
+            return weight, bias, count_of_call(self.examples, self.groups, self.part)
         accumulates = self.owner.witness.accumulates()
         if accumulates and self.part:
             self.owner.examples += self.examples
@@ -100,9 +101,3 @@ class Delivery:
         if accumulates:
             self.owner.add(weight, bias)
         return None, None, None
-
-    def _counts(self, like: Tensor) -> Tensor:
-        """Examples and groups, of a compiled pass, which cannot count on the host."""
-        result = torch.full((2,), self.part * self.examples, dtype=torch.float64, device=like.device)
-        result[1] = self.part * self.groups.number
-        return result

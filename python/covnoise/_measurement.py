@@ -27,7 +27,6 @@ class Measurement:
                         if each.parameter.requires_grad and (only is None or id(each.parameter) in only)}
         layers = [layer for layer in statistics.layers if layer.has_counted() and (only is None or layer.uses(only))]
         self.examples, self.groups = _counted(layers)
-        statistics.count_check.check(layers)
         self.examples = self.examples or max((each.examples for each in self.between.values()), default=0)
         self.scale = 1.0 / max(self.examples, 1) if statistics.loss == "mean" else 1.0
         if statistics.scaler is not None:
@@ -129,8 +128,10 @@ def _counted(layers: list[Recorded]) -> tuple[int, int]:
     """Examples and groups that all layers agree on."""
     if not layers:
         return 0, 0
-    counts = [(layer.examples + layer.count.examples, layer.groups + layer.count.groups) for layer in layers]
+    counts = [(layer.examples, layer.groups) for layer in layers]
     for layer, count in zip(layers, counts):
+        if layer.refusal:
+            raise RuntimeError(layer.refusal)
         if count != counts[0]:
             raise RuntimeError(f"covnoise: '{layers[0].name}' saw {counts[0][0]} examples and '{layer.name}' {count[0]}; "
                                "a module that is called several times, or on a batch folded with another dimension, must "

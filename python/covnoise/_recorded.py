@@ -25,7 +25,6 @@ class Recorded:
     Copies and pickles of the module have the module's own forward: they are not attached.
     """
 
-    count: CompiledCount
     witness: Witness
 
     def __init__(self, statistics: Statistics, name: str, module: Any,
@@ -36,8 +35,10 @@ class Recorded:
         self.weight = weight
         self.bias = bias
         self._records = [record for record in (weight, bias) if record is not None]
-        self.examples = self.groups = 0  # of the backward passes that were not compiled
-        self._start_counting()
+        self.examples = self.groups = 0  # of the backward passes since the last reset
+        self.refusal = ""  # why they cannot be measured
+        self.count = CompiledCount(self)
+        self._find_witness()
         self._usual_call: Optional[Call] = None  # that of a pass which calls the module once
         self.calls = 0  # in this pass
         self.calls_per_pass = 1
@@ -64,10 +65,8 @@ class Recorded:
         copied = copy.deepcopy(self.module, memo)
         return type(copied).forward.__get__(copied)
 
-    def _start_counting(self) -> None:
-        parameter = next(self.module.parameters())
-        self.count = CompiledCount(parameter, self.statistics.group)
-        self.witness = self.statistics.witness(parameter.device)
+    def _find_witness(self) -> None:
+        self.witness = self.statistics.witness(next(self.module.parameters()).device)
 
     def add(self, weight: Optional[Tensor], bias: Optional[Tensor]) -> None:
         """Moments of a call, of the parameters that have some."""
@@ -77,11 +76,10 @@ class Recorded:
             self.bias.add(bias)
 
     def has_counted(self) -> bool:
-        return self.examples > 0 or self.count.leaf.grad is not None
+        return self.examples > 0
 
     def clear(self) -> None:
-        self.examples = self.groups = 0
-        self.count.clear()
+        self.examples, self.groups, self.refusal = 0, 0, ""
 
     def records(self) -> list[ParameterRecord]:
         return self._records
@@ -105,9 +103,9 @@ class Recorded:
 
     def start(self, x: Tensor) -> Optional[Call]:
         """Registers a call with the input x [M, ...]; nothing where the module must be measured otherwise."""
-        if self.count.leaf.device != x.device:
+        if self.witness.leaf.device != x.device:
             self.check_device(x)
-            self._start_counting()
+            self._find_witness()
             self._usual_call = None
         if compiling():
             return self._compiled_call(x)
@@ -131,7 +129,6 @@ class Recorded:
         """With a plan of plain values, so that torch.compile can trace the backward pass."""
         shared, size = self.shares(), self.statistics.group
         leaves = self._leaves(Groups(x.shape[0], size), shared)
-        self.count.batch = x.shape[0]
         return Call(x.shape[0], (*leaves, self.count.leaf), (x.shape[0], size, shared, 1.0 / self.calls_per_pass))
 
     def _leaves(self, groups: Groups, shared: bool) -> tuple[Optional[Tensor], Optional[Tensor]]:

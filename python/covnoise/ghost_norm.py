@@ -125,7 +125,7 @@ class GhostNormFunction(torch.autograd.Function):
             of_weight, of_bias = total(squares)
             of_both = torch.stack((dweight, of_weight)), torch.stack((dbias, of_bias))
             kept = [None if parameter is None else moments for parameter, moments in zip(given, of_both)]
-            parts = (dweight, dbias, *delivery.leaves(dy, *kept))
+            parts = (dweight, dbias, *delivery.leaves(*kept))
         else:
             mean, rstd = means_of(statistics, x.shape[0], ctx.ghost_batch)
             parts = Contributions(delivery, as_rows(dy), as_rows(x), mean, rstd).parts(*given)

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from ._accumulation import Witness, on_accumulation
 from ._between import BetweenPasses
-from ._compiled import CountCheck
 from ._measurement import Measurement
 from ._record import ParameterRecord, compiling
 from ._recorded import Recorded
@@ -51,7 +50,6 @@ class Statistics:
         self.recorded: list[ParameterRecord] = []
         self.between: list[BetweenPasses] = []
         self.batch_size: Optional[int] = None
-        self.count_check = CountCheck()
         self.paused = False
         self._averages: Optional[Tensor] = None
         self._last: Optional[Measurement] = None

@@ -1,4 +1,7 @@
 """The operators as citizens of PyTorch: shapes, autograd, autocast, torch.compile."""
+import gc
+import weakref
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -237,10 +240,18 @@ def test_compile_says_what_it_could_not_notice():
             return self.second(self.first(self.first(x)))
 
     model, (x, y) = Twice().double(), batch(6, 4)
+    gradients = example_gradients(model, x, y)
     stats = covnoise.attach(model, "exact")
-    F.cross_entropy(torch.compile(model, backend="aot_eager")(x), y).backward()
-    with pytest.raises(RuntimeError, match="run once without torch.compile"):
+    compiled = torch.compile(model, backend="aot_eager")
+    F.cross_entropy(compiled(x), y).backward()
+    with pytest.raises(RuntimeError, match="'first' had 12 examples in calls of 6.*run once without torch.compile"):
         stats.diagonal()
+    stats.discard()
+    F.cross_entropy(model(x), y).backward()
+    stats.reset()
+    torch._dynamo.reset()
+    F.cross_entropy(compiled(x), y).backward()
+    assert_same(stats.diagonal(), {name: g.square().mean(0) for name, g in gradients.items()}, gradients=gradients)
 
 
 def compiled_linear():
@@ -262,23 +273,37 @@ def test_compiled_passes_are_counted():
 
 
 @COMPILE
-@pytest.mark.parametrize("steps", [0, 2])
-def test_a_backward_pass_out_of_turn_is_noticed(steps):
-    """At once, or, where the number of examples has been seen before, in the next step."""
-    _, stats, compiled = compiled_linear()
+def test_a_backward_pass_out_of_turn_is_counted_as_it_is():
+    model, stats, compiled = compiled_linear()
     small, large = batch(6, 4), batch(8, 4)
-    for _ in range(steps):
-        F.cross_entropy(compiled(small[0]), small[1]).backward()
-        stats.reset()
+    gradients = example_gradients(model, *large)
     loss = F.cross_entropy(compiled(large[0]), large[1])
     compiled(small[0])
     loss.backward()
-    if steps:
-        stats.reset()
-        F.cross_entropy(compiled(small[0]), small[1]).backward()
-    with pytest.raises(RuntimeError, match="8 examples, not the 6"):
+    assert stats.examples == 8
+    assert_same(stats.diagonal(), ghost_diagonal(gradients, 2), gradients=gradients)
+
+
+@COMPILE
+def test_gradients_that_are_not_accumulated_are_not_counted():
+    model, stats, compiled = compiled_linear()
+    x, y = batch(6, 4)
+    torch.autograd.grad(F.cross_entropy(compiled(x), y), list(model.parameters()))
+    with pytest.raises(RuntimeError, match="nothing was measured"):
         stats.diagonal()
 
+
+@COMPILE
+def test_compiled_modules_are_freed():
+    model, stats, compiled = compiled_linear()
+    x, y = batch(6, 4)
+    F.cross_entropy(compiled(x), y).backward()
+    layers = [weakref.ref(layer) for layer in stats.layers]
+    stats.detach()
+    torch._dynamo.reset()
+    del model, stats, compiled
+    gc.collect()
+    assert [layer() for layer in layers] == [None, None]
 
 
 @pytest.mark.skipif(DEVICE == "cpu" or not hasattr(getattr(torch.backends.cudnn, "conv", None), "fp32_precision"),

@@ -50,7 +50,7 @@ class ConvolutionFunction(torch.autograd.Function):
             each = [plain(d[i:i + groups.size], a[i:i + groups.size], [False, True, False])[1] for i in starts]
             return torch.stack(each).reshape(-1, *weight.shape)
 
-        parts = delivery.layer(dz, weight if needs_weight else None, bias if needs_bias else None, moments, sums,
+        parts = delivery.layer(weight if needs_weight else None, bias if needs_bias else None, moments, sums,
                                lambda: bias_sums(groups, dz, range(2, 4)))
         return (dx, *parts, *[None] * (4 + len(ctx.plan)))
 

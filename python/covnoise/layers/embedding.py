@@ -57,7 +57,7 @@ class EmbeddingFunction(torch.autograd.Function):
             return result.index_add_(0, group * rows + token, by_group).reshape(groups.number, *weight.shape)
 
         dweight, statistics = delivery.weight(weight, moments, sums)
-        return (None, dweight, *delivery.leaves(dy, statistics, None), *[None] * (1 + len(ctx.plan)))
+        return (None, dweight, *delivery.leaves(statistics, None), *[None] * (1 + len(ctx.plan)))
 
 
 def are_positions(tokens: Tensor) -> bool:

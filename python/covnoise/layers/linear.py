@@ -44,7 +44,7 @@ class LinearFunction(torch.autograd.Function):
                 parts.append(torch.bmm(d_rows.transpose(1, 2), a_rows))
             return torch.cat(parts)
 
-        parts = delivery.layer(dz, weight if needs_weight else None, bias if needs_bias else None, moments, sums,
+        parts = delivery.layer(weight if needs_weight else None, bias if needs_bias else None, moments, sums,
                                lambda: bias_sums(groups, dz, range(1, dz.dim() - 1)))
         return (dx, *parts, *[None] * len(ctx.plan))
 

@@ -41,14 +41,14 @@ class Contributions:
         """The gradients of weight, bias and of all leaves; nothing for a parameter that is not given."""
         given = weight if weight is not None else bias
         if given is None:
-            return None, None, *self.delivery.leaves(self.sums, None, None)
+            return None, None, *self.delivery.leaves(None, None)
         sizes, dtype = given.shape, statistics_dtype(given)  # equal for both
 
         def moments(of_weight: bool, of_bias: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
             of = self.moments.reshape(2, 2, *sizes).to(dtype).unbind()
             return self.dweight.reshape(sizes), of[0], self.dbias.reshape(sizes), of[1]
 
-        return self.delivery.layer(self.sums, weight, bias, moments, lambda: self.sums[0].reshape(-1, *sizes),
+        return self.delivery.layer(weight, bias, moments, lambda: self.sums[0].reshape(-1, *sizes),
                                    lambda: self.sums[1].reshape(-1, *sizes))
 
 
