@@ -127,6 +127,7 @@ class Recorded:
 
     def _compiled_call(self, x: Tensor) -> Call:
         """With a plan of plain values, so that torch.compile can trace the backward pass."""
+        self.statistics.compiled = True
         shared, size = self.shares(), self.statistics.group
         leaves = self._leaves(Groups(x.shape[0], size), shared)
         return Call(x.shape[0], (*leaves, self.count.leaf), (x.shape[0], size, shared, 1.0 / self.calls_per_pass))

@@ -1,5 +1,5 @@
 """Noise of several ranks: each adds its own before the reduction, so that nothing else has to be sent."""
-from typing import Any, Optional
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -38,24 +38,28 @@ def add_noise_to(ddp: Any, optimizer: Noisy) -> None:
 
 class NoiseHook:
     """The buckets of one backward pass. The statistics of a bucket's last parameter may be accumulated only after the
-    bucket is ready, so each bucket waits for the next one, and the last for the end of the backward pass."""
+    bucket is ready, so each bucket waits for the next one, and the last for the end of the backward pass. Of a compiled pass
+    all wait for it: autograd accumulates its statistics in any order, and its counts on another thread."""
 
     def __init__(self, optimizer: Noisy, group: Any) -> None:
         self.optimizer, self.group = optimizer, group
-        self.waiting: Optional[tuple[Any, torch.futures.Future[Tensor]]] = None
+        self.waiting: list[tuple[Any, torch.futures.Future[Tensor]]] = []
 
     def add(self, bucket: Any) -> torch.futures.Future[Tensor]:
-        self.send()
+        if self.optimizer.stats is None or not self.optimizer.stats.compiled:
+            self.send()
         future: torch.futures.Future[Tensor] = torch.futures.Future()
-        self.waiting = (bucket, future)
+        self.waiting.append((bucket, future))
         if bucket.is_last():
             torch.autograd.Variable._execution_engine.queue_callback(self.send)
         return future
 
     def send(self) -> None:
-        if self.waiting is None:
-            return
-        (bucket, future), self.waiting = self.waiting, None
+        waiting, self.waiting = self.waiting, []
+        for bucket, future in waiting:
+            self._send(bucket, future)
+
+    def _send(self, bucket: Any, future: torch.futures.Future[Tensor]) -> None:
         buffer = bucket.buffer()
         ranks = dist.get_world_size(self.group)
         add_noise(self.optimizer, bucket, dist.get_rank(self.group), ranks)

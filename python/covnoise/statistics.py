@@ -51,6 +51,7 @@ class Statistics:
         self.between: list[BetweenPasses] = []
         self.batch_size: Optional[int] = None
         self.paused = False
+        self.compiled = False  # some call was: its statistics are complete only at the end of a backward pass
         self._averages: Optional[Tensor] = None
         self._last: Optional[Measurement] = None
         self._witnesses: dict[torch.device, Witness] = {}

@@ -93,11 +93,44 @@ def work(rank, ranks, file):
     dist.destroy_process_group()
 
 
-@pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available() if hasattr(dist, "is_gloo_available") else False,
-                    reason="this PyTorch has no Gloo")
+GLOO = pytest.mark.skipif(
+    not dist.is_available() or not dist.is_gloo_available() if hasattr(dist, "is_gloo_available") else False,
+    reason="this PyTorch has no Gloo")
+
+
+@GLOO
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_the_noise_of_the_batch(ranks, tmp_path):
     torch.multiprocessing.spawn(work, (ranks, tmp_path / "store"), nprocs=ranks)
+
+
+def compiled_work(rank, ranks, file):
+    sys.stderr = open(os.devnull, "w")
+    dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=ranks)
+    x, y = (value.chunk(ranks)[rank] for value in batch(LARGE, 2, 6, 6))
+    for split in (True, False):  # a graph for each bucket, or one, whose gradients come in any order
+        torch._dynamo.reset()
+        torch._dynamo.config.optimize_ddp = split
+        model = small_network()
+        opt = noisy(model)
+        dist._DEFAULT_FIRST_BUCKET_BYTES = 64
+        ddp = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.001)
+        distributed.add_noise_to(ddp, opt)
+        compiled = torch.compile(ddp, backend="aot_eager")
+        for _ in range(3):  # DDP makes its buckets anew after the first
+            opt.zero_grad()
+            opt.steps = STEP
+            losses_of(compiled, x, y).mean().backward()
+            found = torch.cat([p.grad.flatten() for p in model.parameters()])
+            torch.testing.assert_close(found, expected_gradient(ranks, "diag-fisher"), rtol=1e-9, atol=1e-12)
+            opt._finish(None)
+    dist.destroy_process_group()
+
+
+@GLOO
+@pytest.mark.skipif(not hasattr(torch, "compile"), reason="this PyTorch has no torch.compile")
+def test_the_noise_of_compiled_ranks(tmp_path):
+    torch.multiprocessing.spawn(compiled_work, (2, tmp_path / "store"), nprocs=2)
 
 
 def test_the_covariance_does_not_depend_on_the_ranks():
