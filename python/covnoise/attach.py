@@ -173,6 +173,9 @@ def _check(model: nn.Module, estimator: str, group: int, loss: str) -> None:
                          "DistributedDataParallel")
     if isinstance(model, torch.jit.ScriptModule):
         raise ValueError("covnoise: a scripted model has no Python modules; attach before torch.jit.script")
+    if isinstance(getattr(model, "_orig_mod", None), nn.Module):
+        raise ValueError("covnoise: attach to the model that torch.compile was given, before or after it: attach(model), "
+                         "torch.compile(model)")
     for name, module in model.named_modules():
         if isinstance(module.__dict__.get("forward"), (Recorded, RootForward)):
             raise ValueError(f"covnoise: '{name or type(model).__name__}' is already attached; detach() first")

@@ -230,6 +230,26 @@ def test_compile_a_resnet(converted):
 
 
 @COMPILE
+def test_parts_of_a_model_may_be_compiled():
+    model = small_network().double()
+    x, y = batch(12, 2, 6, 6)
+    gradients = example_gradients(model, x, y)
+    for name, module in model.named_children():
+        if isinstance(module, nn.Linear):
+            setattr(model, name, torch.compile(module, backend="aot_eager"))
+    stats = covnoise.attach(model, "ghost", 3)
+    F.cross_entropy(model(x), y).backward()
+    diagonal = {name.replace("._orig_mod", ""): value for name, value in stats.diagonal().items()}
+    assert_same(diagonal, ghost_diagonal(gradients, 3), gradients=gradients)
+
+
+@COMPILE
+def test_what_torch_compile_returns_is_refused():
+    with pytest.raises(ValueError, match="attach to the model that torch.compile was given"):
+        covnoise.attach(torch.compile(small_network()))
+
+
+@COMPILE
 def test_compile_says_what_it_could_not_notice():
     class Twice(nn.Module):
         def __init__(self):
