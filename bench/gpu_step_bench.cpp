@@ -34,7 +34,7 @@ DataSource source_for(const std::string& model, std::int64_t examples) {
 
 Config config_of(const std::string& model, const std::string& precision, std::int64_t batch, const std::string& kind) {
   const bool estimator = kind == "ghost" || kind == "exact" || kind == "spatial", in_weights = kind == "weights",
-             of_lb = kind == "sharpness" || kind == "penalty";
+             of_lb = kind == "sharpness" || kind == "momentum" || kind == "penalty";
   std::vector<std::string> set = {"model=" + model,
                                   "regime=" + (estimator || in_weights ? "lb-diag"
                                                : of_lb                 ? "lb"
@@ -48,6 +48,7 @@ Config config_of(const std::string& model, const std::string& precision, std::in
   if (estimator) set.push_back("noise.estimator=" + kind);
   if (in_weights) set.insert(set.end(), {"noise.placement=weights", "noise.radius=1e-3"});
   if (kind == "sharpness") set.insert(set.end(), {"train.sharpness=0.1", "train.sharpness_batch=512"});
+  if (kind == "momentum") set.insert(set.end(), {"train.sharpness=1", "train.sharpness_along=momentum"});
   if (kind == "penalty") set.insert(set.end(), {"noise.penalty=0.05", "noise.penalty_step=0.1"});
   Config config = load_config(std::nullopt, set);
   resolve_defaults(config);

@@ -20,6 +20,7 @@ class AdamW final : public Optimizer {
 
   at::Tensor step(double lr, const StepNoise& noise, Placement placement) override;
   std::vector<std::pair<std::string, at::Tensor>> buffers() const override;
+  at::Tensor momentum() const override { return first_; }
   void set_steps_done(std::int64_t steps) override { steps_ = steps; }
 
  private:

@@ -25,26 +25,27 @@ struct BatchChange {
 
 /// The [train] section: optimizer, schedules, and what is measured and kept.
 struct TrainConfig {
-  std::int64_t batch = 128;            ///< examples per step
-  std::int64_t epochs = 10;            ///< passes over the training set
-  double lr = 0;                       ///< base learning rate; 0: the model's default for this batch size
-  std::string optimizer = "sgd";       ///< sgd or adamw
-  double momentum = 0.9;               ///< b <- momentum b + gradient; of adamw, beta1
-  double beta2 = 0.999;                ///< of adamw's second moment
-  double eps = 1e-8;                   ///< of adamw, added to the root of the second moment
-  bool nesterov = false;               ///< Nesterov's momentum
-  double weight_decay = 5e-4;          ///< times the weight, added to the gradient; of adamw, to the step
-  std::vector<std::string> no_decay;   ///< patterns of parameters without weight decay: "*.bias", "*bn*"
-  double clip_norm = 0;                ///< largest norm of gradient plus noise; 0: no clipping
-  double label_smoothing = 0;          ///< share of the target that is spread over all classes
-  double ema = 0;                      ///< decay of the average of the weights that is evaluated; 0: none
-  std::int64_t ghost_batch = 128;      ///< examples that are normalised together; 0: the whole batch
-  std::int64_t micro_batch = 0;        ///< examples in memory at once; 0: chosen by the program
-  double sharpness = 0;                ///< rho: gradients at theta + rho g_j / |g_j| of micro-batch j; 0: at theta
-  std::int64_t sharpness_batch = 128;  ///< m: examples of each such micro-batch
-  double sharpness_after = 0;          ///< fraction of the training after which it begins; steps before it are plain
-  double warmup = 0;                   ///< linear warm-up: epochs, or below 1 a fraction of the training
-  std::string schedule = "step";       ///< of the learning rate after the warm-up: step, cosine or constant
+  std::int64_t batch = 128;                  ///< examples per step
+  std::int64_t epochs = 10;                  ///< passes over the training set
+  double lr = 0;                             ///< base learning rate; 0: the model's default for this batch size
+  std::string optimizer = "sgd";             ///< sgd or adamw
+  double momentum = 0.9;                     ///< b <- momentum b + gradient; of adamw, beta1
+  double beta2 = 0.999;                      ///< of adamw's second moment
+  double eps = 1e-8;                         ///< of adamw, added to the root of the second moment
+  bool nesterov = false;                     ///< Nesterov's momentum
+  double weight_decay = 5e-4;                ///< times the weight, added to the gradient; of adamw, to the step
+  std::vector<std::string> no_decay;         ///< patterns of parameters without weight decay: "*.bias", "*bn*"
+  double clip_norm = 0;                      ///< largest norm of gradient plus noise; 0: no clipping
+  double label_smoothing = 0;                ///< share of the target that is spread over all classes
+  double ema = 0;                            ///< decay of the average of the weights that is evaluated; 0: none
+  std::int64_t ghost_batch = 128;            ///< examples that are normalised together; 0: the whole batch
+  std::int64_t micro_batch = 0;              ///< examples in memory at once; 0: chosen by the program
+  double sharpness = 0;                      ///< rho: gradients at a distance of rho from theta; 0: at theta
+  std::string sharpness_along = "gradient";  ///< theta + rho g_j / |g_j| of micro-batch j; momentum: - rho v / |v|
+  std::int64_t sharpness_batch = 128;        ///< m: examples of each such micro-batch
+  double sharpness_after = 0;     ///< fraction of the training after which it begins; steps before it are plain
+  double warmup = 0;              ///< linear warm-up: epochs, or below 1 a fraction of the training
+  std::string schedule = "step";  ///< of the learning rate after the warm-up: step, cosine or constant
   std::vector<double> milestones = {0.5, 0.75};  ///< when the step schedule decays: epochs, or below 1 fractions
   double decay = 0.1;                            ///< factor of the learning rate at each milestone
   std::vector<BatchChange> batch_schedule;       ///< changes of the batch size during the training
@@ -57,6 +58,9 @@ struct TrainConfig {
   std::string init;                   ///< safetensors file of the initial weights; empty: drawn by the seed
   bool init_partial = false;          ///< take the tensors of `init` that match, draw the others
   std::string init_sha256;            ///< of that file; empty: filled in by resolve_defaults
+
+  /// Whether each micro-batch has a direction, and so passes, of its own.
+  bool sharp_micro_batches() const { return sharpness > 0 && sharpness_along == "gradient"; }
 };
 
 /// The [data] section.

@@ -26,8 +26,7 @@ class Sgd final : public Optimizer {
 
   at::Tensor step(double lr, const StepNoise& noise, Placement placement) override;
   std::vector<std::pair<std::string, at::Tensor>> buffers() const override;
-
-  at::Tensor& momentum_buffer() { return momentum_; }
+  at::Tensor momentum() const override { return momentum_; }
 
  private:
   FlatParameters& parameters_;

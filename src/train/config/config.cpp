@@ -20,7 +20,7 @@ namespace {
 
 /// Sharpness is that of micro-batches of one size, of whole ghost batches; a smaller batch is one of them.
 void check_sharpness(const TrainConfig& train, std::int64_t batch, std::int64_t ghost) {
-  if (train.sharpness == 0) return;
+  if (!train.sharp_micro_batches()) return;
   const std::int64_t size = std::min(train.sharpness_batch, batch);
   require(batch % size == 0,
           fmt::format("train.sharpness needs whole micro-batches: a batch of {} examples is not a multiple of "
@@ -99,6 +99,8 @@ void check_noise(const Config& config) {
           fmt::format("noise.penalty = {:g} compares gradients at the same weights, and train.sharpness = {:g} moves "
                       "them; set one of them to 0",
                       config.noise.penalty, config.train.sharpness));
+  require(config.train.sharpness_along == "gradient" || config.train.momentum > 0,
+          "train.sharpness_along = \"momentum\" needs a momentum: train.momentum = 0");
   const auto check_batch_of_noise = [&](std::int64_t batch) {
     check_micro(config, batch);
     check_penalty(config.noise, batch);

@@ -52,6 +52,9 @@ std::vector<Field> make_fields() {
       COVNOISE_FIELD(
           train.sharpness, at_least(0),
           "rho: each micro-batch's gradient is taken at weights + rho g/|g|, g its own one; 0: at the weights"),
+      COVNOISE_FIELD(
+          train.sharpness_along, one_of({"gradient", "momentum"}),
+          "gradient: as above, in two passes; momentum: at weights - rho v/|v|, v the momentum buffer, in one"),
       COVNOISE_FIELD(train.sharpness_batch, at_least(1), "examples of each such micro-batch, whole ghost batches"),
       COVNOISE_FIELD(train.sharpness_after, from_to_below(0, 1),
                      "fraction of the training after which train.sharpness begins"),

@@ -45,7 +45,7 @@ double default_rate(const std::string& model, std::int64_t batch, bool clipped) 
 
 void resolve_sharpness(Config& config) {
   auto& train = config.train;
-  if (train.sharpness == 0) return;
+  if (!train.sharp_micro_batches()) return;
   train.sharpness_batch = std::min(train.sharpness_batch, smallest_batch(config));
   if (train.micro_batch == 0 && train.sharpness_after == 0) train.micro_batch = train.sharpness_batch;
 }

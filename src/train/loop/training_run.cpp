@@ -33,7 +33,9 @@ std::string sharpness_text(const TrainConfig& train) {
   if (train.sharpness == 0) return "";
   const auto begin =
       train.sharpness_after > 0 ? fmt::format(" after {:g} % of the training", 100 * train.sharpness_after) : "";
-  return fmt::format("; sharpness {:g} by micro-batches of {}{}", train.sharpness, train.sharpness_batch, begin);
+  const auto along = train.sharp_micro_batches() ? fmt::format("by micro-batches of {}", train.sharpness_batch)
+                                                 : std::string("along the momentum");
+  return fmt::format("; sharpness {:g} {}{}", train.sharpness, along, begin);
 }
 
 /// Which noise, for the first line of a run; empty without noise.

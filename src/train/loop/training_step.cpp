@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace covnoise {
 namespace {
@@ -70,7 +71,7 @@ TrainingStep::TrainingStep(const Config& config, torch::nn::Module& module, Grad
             {config.noise.estimator_group(),
              config.train.micro_batch,
              {},
-             config.train.sharpness,
+             config.train.sharp_micro_batches() ? config.train.sharpness : 0,
              config.train.sharpness_batch}),
       injection_(config.noise, std::move(structure)),
       penalty_(config.noise, module, parameters),
@@ -140,15 +141,28 @@ void TrainingStep::launch(std::int64_t step, const ExampleSource& source, const 
   launched_.push_back(std::move(launched));
 }
 
+/// Where the gradient is taken; undefined: at theta. With sharpness along the momentum buffer v that is theta - rho v /
+/// |v|, farther on the way of the weights (momentum-SAM, Becker, Altrock and Risse 2024): v is at hand, so it costs no
+/// second pass. A v of zeros has no direction.
+at::Tensor TrainingStep::weights_of_pass(bool sharp) const {
+  const auto noisy = weight_noise_ ? weight_noise_->weights() : at::Tensor();
+  const auto& train = config_.train;
+  if (!sharp || train.sharpness == 0 || train.sharp_micro_batches()) return noisy;
+  const torch::NoGradGuard no_grad;
+  const auto v = optimizer_->momentum();
+  const auto factor = -train.sharpness / v.norm().clamp_min(std::numeric_limits<float>::min());
+  return (noisy.defined() ? noisy : parameters_.values()) + v * factor;
+}
+
 /// Over the whole batch, or over this rank's shard. `next`: the examples of the pass after it, if known.
 const GradientPass::Result& TrainingStep::run_pass(const ExampleSource& source, const at::Tensor& indices,
                                                    const at::Tensor& next, const StepContext& at, const Shard& shard,
                                                    const GradientPass::GroupSigns& signs) {
   if (weight_noise_ && injection_.scale(at) == 0) weight_noise_->clear();
   if (shard.count == 0) return all_reduce_->nothing();
-  const OtherWeights noisy_weights(parameters_, weight_noise_ ? weight_noise_->weights() : at::Tensor());
   const std::int64_t epoch = schedule_.epoch_of(at.step);
   const bool sharp = at.fraction >= config_.train.sharpness_after;
+  const OtherWeights other_weights(parameters_, weights_of_pass(sharp));
   GradientPass::Batch batch;
   batch.size = shard.count;
   batch.load = [&](std::int64_t first, std::int64_t count) {

@@ -305,6 +305,7 @@ ema = 0.0
 ghost_batch = 128
 micro_batch = 0
 sharpness = 0.0
+sharpness_along = "gradient"
 sharpness_batch = 128
 sharpness_after = 0.0
 warmup = 0.0

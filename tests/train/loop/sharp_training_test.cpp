@@ -102,6 +102,43 @@ TEST(SharpTraining, BeginsAfterItsShareOfTheTraining) {
   }
 }
 
+/// theta - rho v / |v|, v the momentum buffer, by plain autograd and float64 arithmetic.
+at::Tensor along_momentum_by_hand(const Config& config, const DataSource& source, std::int64_t begin) {
+  const DeviceStream stream(testing::device());
+  const Split split = make_split(source, config);
+  const auto model = initial_model(config, source, testing::device());
+  model->train();
+  FlatParameters parameters(*model);
+  auto v = parameters.zeros();
+  for (std::int64_t step = 0; step < 5; ++step) {
+    const auto theta = parameters.values().clone();
+    const auto order = split.train.order(step);
+    if (step >= std::max<std::int64_t>(begin, 1))  // the first step has no momentum yet
+      parameters.values().sub_(v, config.train.sharpness / v.norm().item<double>());
+    parameters.gradient().zero_();
+    cross_entropy(model->forward(split.train.images(order, step)), split.train.labels(order)).values.mean().backward();
+    v = config.train.momentum * v + parameters.gradient();
+    parameters.values().copy_(theta - 0.02 * v);
+  }
+  return parameters.values().cpu();
+}
+
+TEST(SharpTraining, AlongTheMomentumTakesOnePass) {
+  for (const std::int64_t begin : {0, 2}) {
+    const auto config = sharp_config("resnet8", {"train.momentum=0.9", "train.sharpness_along=momentum",
+                                                 "train.sharpness_after=" + std::string(begin == 0 ? "0" : "0.4")});
+    EXPECT_EQ(config.train.micro_batch, testing::kSteppedBatch);
+    const auto source = testing::random_images();
+    const auto actual = testing::stepped_as(nullptr, config, source, {});
+    const double tolerance = testing::device().is_cpu() ? 1e-9 : 2e-3;
+    const auto difference = [&](std::int64_t from) {
+      return (actual.weights - along_momentum_by_hand(config, source, from)).abs().max().item<double>();
+    };
+    EXPECT_LT(difference(begin), tolerance);
+    EXPECT_GT(difference(begin + 2), 5 * difference(begin) + 1e-6);
+  }
+}
+
 /// The whole batch as one micro-batch is another training.
 TEST(SharpTraining, DependsOnItsMicroBatch) {
   const auto source = testing::random_images();
@@ -112,11 +149,12 @@ TEST(SharpTraining, DependsOnItsMicroBatch) {
 
 TEST(SharpTraining, ResumesBitForBitAndSaysWhatItDoes) {
   const testing::TemporaryFolder folder;
-  for (const std::string placement : {"update", "weights", "late"}) {
+  for (const std::string placement : {"update", "weights", "late", "momentum"}) {
     TrainOptions options = testing::small_run("lb-diag", placement == "weights" ? "c1" : "resnet8");
     options.config.train.sharpness = 0.1;
     options.config.train.sharpness_batch = 32;
     if (placement == "late") options.config.train.sharpness_after = 0.5;
+    if (placement == "momentum") options.config.train.sharpness_along = "momentum";
     if (placement == "weights") options.config.noise.placement = Placement::kWeights, options.config.noise.radius = 0.1;
     std::string said;
     options.say = [&](const std::string& line) { said += line + "\n"; };
@@ -125,9 +163,9 @@ TEST(SharpTraining, ResumesBitForBitAndSaysWhatItDoes) {
     };
     options.out = folder / (placement + "-calm");
     ASSERT_EQ(train(options), Outcome::kFinished);
+    const std::string along = placement == "momentum" ? "along the momentum" : "by micro-batches of 32";
     const std::string begin = placement == "late" ? " after 50 % of the training" : "";
-    EXPECT_THAT(said,
-                HasSubstr("; sharpness 0.1 by micro-batches of 32" + begin + "; noise diag-fisher (ghost, groups"));
+    EXPECT_THAT(said, HasSubstr("; sharpness 0.1 " + along + begin + "; noise diag-fisher (ghost, groups"));
     const auto model = file_of("model.safetensors"), optimizer = file_of("optimizer.safetensors");
     options.out = folder / (placement + "-interrupted");
     int steps = 0;
@@ -154,6 +192,8 @@ TEST(SharpTraining, RefusesMicroBatchesThatDoNotFit) {
   refused({"noise.penalty=0.01"}, "train.sharpness = 0.1 moves them; set one of them to 0");
   refused({"train.sharpness_batch=0"}, "must be at least 1");
   refused({"train.sharpness_after=1"}, "train.sharpness_after");
+  refused({"train.sharpness_along=descent"}, "train.sharpness_along");
+  refused({"train.sharpness_along=momentum", "train.momentum=0"}, "needs a momentum");
   auto config = load_config(std::nullopt, {"train.batch=64", "train.ghost_batch=64", "train.sharpness=0.1"});
   resolve_defaults(config);
   EXPECT_EQ(config.train.sharpness_batch, 64);
