@@ -34,7 +34,7 @@ class CompiledCount:
             if counted is not None:
                 _add(counted, *count.tolist())
 
-        self._end = on_accumulation(self.leaf, see)
+        self._hook = on_accumulation(self.leaf, see)  # lives as long as this
 
 
 def _add(module: Recorded, examples: float, groups: float, squares: float) -> None:

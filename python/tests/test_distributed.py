@@ -23,13 +23,19 @@ def noisy(model, structure="diag-fisher", **options):
     return opt
 
 
-def reduced_gradient(rank, ranks, structure, passes, sent):
-    """This rank's gradient after the reduction, for its shard of the batch, in some passes."""
+def noisy_ranks(structure="diag-fisher"):
+    """Model, optimizer and DDP with noise, in several buckets from the second backward pass on."""
     model = small_network()
     opt = noisy(model, structure)
-    dist._DEFAULT_FIRST_BUCKET_BYTES = 64  # several buckets, from the second backward pass on
+    dist._DEFAULT_FIRST_BUCKET_BYTES = 64
     ddp = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.001)
     distributed.add_noise_to(ddp, opt)
+    return model, opt, ddp
+
+
+def reduced_gradient(rank, ranks, structure, passes, sent):
+    """This rank's gradient after the reduction, for its shard of the batch, in some passes."""
+    model, opt, ddp = noisy_ranks(structure)
     x, y = (value.chunk(ranks)[rank] for value in batch(LARGE, 2, 6, 6))
     losses = losses_of(ddp, x, y)
     opt.draw(losses)
@@ -111,11 +117,7 @@ def compiled_work(rank, ranks, file):
     for split in (True, False):  # a graph for each bucket, or one, whose gradients come in any order
         torch._dynamo.reset()
         torch._dynamo.config.optimize_ddp = split
-        model = small_network()
-        opt = noisy(model)
-        dist._DEFAULT_FIRST_BUCKET_BYTES = 64
-        ddp = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.001)
-        distributed.add_noise_to(ddp, opt)
+        model, opt, ddp = noisy_ranks()
         compiled = torch.compile(ddp, backend="aot_eager")
         for _ in range(3):  # DDP makes its buckets anew after the first
             opt.zero_grad()

@@ -2,7 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
+
 namespace covnoise {
+
+at::Tensor length_of(const at::Tensor& x) { return x.norm().clamp_min(std::numeric_limits<float>::min()); }
 
 OtherWeights::OtherWeights(FlatParameters& parameters, const at::Tensor& weights, std::vector<at::Tensor> buffers)
     : values_(parameters.values()), buffers_(std::move(buffers)) {

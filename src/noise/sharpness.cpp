@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <limits>
-
 namespace covnoise {
 
 Sharpness::Sharpness(const torch::nn::Module& module, FlatParameters& parameters, double rho)
@@ -17,8 +15,7 @@ std::unique_ptr<OtherWeights> Sharpness::ascend(const std::vector<at::Tensor>& g
     auto view = views[i];
     if (gradients[i].defined()) view.copy_(gradients[i]);
   }
-  // A gradient of zero gives no direction: the weights stay.
-  ascent.div_(ascent.norm().clamp_min(std::numeric_limits<float>::min()));
+  ascent.div_(length_of(ascent));
   return std::make_unique<OtherWeights>(parameters_, parameters_.values().add(ascent, rho_), buffers_);
 }
 

@@ -18,7 +18,7 @@ class Optimizer {
   /// clip_norm returns c = min(1, clip_norm / |g + n|), the factor of gradient and noise: a scalar on the device of the
   /// parameters; otherwise undefined.
   virtual at::Tensor step(double lr, const StepNoise& noise, Placement placement) = 0;
-  /// The average of the gradients of earlier steps that it moves along (without momentum: undefined or zero).
+  /// The buffer of the gradients of earlier steps: of Sgd their decayed sum, of AdamW their decayed average.
   virtual at::Tensor momentum() const = 0;
   /// What a checkpoint keeps, by name: buffers of the parameters' layout.
   virtual std::vector<std::pair<std::string, at::Tensor>> buffers() const = 0;

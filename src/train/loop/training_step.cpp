@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace covnoise {
 namespace {
@@ -143,15 +142,14 @@ void TrainingStep::launch(std::int64_t step, const ExampleSource& source, const 
 
 /// Where the gradient is taken; undefined: at theta. With sharpness along the momentum buffer v that is theta - rho v /
 /// |v|, farther on the way of the weights (momentum-SAM, Becker, Altrock and Risse 2024): v is at hand, so it costs no
-/// second pass. A v of zeros has no direction.
+/// second pass.
 at::Tensor TrainingStep::weights_of_pass(bool sharp) const {
   const auto noisy = weight_noise_ ? weight_noise_->weights() : at::Tensor();
   const auto& train = config_.train;
   if (!sharp || train.sharpness == 0 || train.sharp_micro_batches()) return noisy;
   const torch::NoGradGuard no_grad;
   const auto v = optimizer_->momentum();
-  const auto factor = -train.sharpness / v.norm().clamp_min(std::numeric_limits<float>::min());
-  return (noisy.defined() ? noisy : parameters_.values()) + v * factor;
+  return (noisy.defined() ? noisy : parameters_.values()) + v * (-train.sharpness / length_of(v));
 }
 
 /// Over the whole batch, or over this rank's shard. `next`: the examples of the pass after it, if known.

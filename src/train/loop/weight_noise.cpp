@@ -1,8 +1,8 @@
 #include "train/loop/weight_noise.h"
 
-#include <ATen/ATen.h>
+#include "covnoise/nn/internal/other_weights.h"
 
-#include <limits>
+#include <ATen/ATen.h>
 
 namespace covnoise {
 
@@ -10,8 +10,7 @@ void WeightNoise::set_next(const StepNoise& noise) {
   const at::NoGradGuard no_grad;
   next_ = noise.tensor();
   if (!next_.defined() || radius_ == 0) return;
-  // Noise that is zero everywhere has no direction and stays zero.
-  next_ = (next_ / next_.norm().clamp_min(std::numeric_limits<float>::min())).mul_(radius_);
+  next_ = (next_ / length_of(next_)).mul_(radius_);
 }
 
 at::Tensor WeightNoise::weights() const {

@@ -5,6 +5,9 @@
 
 namespace covnoise {
 
+/// |x|, to divide x by: at least float's smallest number, so that zeros, which have no direction, stay zeros.
+at::Tensor length_of(const at::Tensor& x);
+
 /// During its lifetime a network has other weights; afterwards its own, bit for bit, and `buffers` (running statistics)
 /// have the values from before. Copies, not differences, bring them back. Nothing waits for a device, so that a pass at
 /// the other weights can be captured.
