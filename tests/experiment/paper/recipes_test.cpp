@@ -254,7 +254,7 @@ TEST(HealthyRecipes, TheSearchesTryAsManySettingsForBothBatches) {
     }
     EXPECT_EQ(settings.size(), 2u) << file;
     EXPECT_EQ(settings["sb"], settings["lb"]) << file;
-    EXPECT_GE(settings["lb"].size(), 4u) << file;
+    EXPECT_GE(settings["lb"].size(), 3u) << file;
   }
   for (const auto& row : find_item("table2", false).rows) {
     const auto& name = row.other_recipe.empty() ? row.recipe : row.other_recipe;
