@@ -162,6 +162,8 @@ def _replace_forward(module: nn.Module, forward: Any, statistics: Statistics) ->
 
 
 def _check(model: nn.Module, estimator: str, group: int, loss: str) -> None:
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"covnoise: attach takes an nn.Module, not {type(model).__name__}")
     if estimator not in ESTIMATORS:
         raise ValueError(f"covnoise: estimator '{estimator}' is not known; known: {', '.join(ESTIMATORS)}")
     if loss not in LOSSES:

@@ -296,6 +296,11 @@ def test_wrong_arguments(model, arguments, message):
         covnoise.attach(model, **arguments)
 
 
+def test_parameters_are_not_a_model(model):
+    with pytest.raises(TypeError, match="attach takes an nn.Module, not generator"):
+        covnoise.attach(model.parameters())
+
+
 def test_one_group_is_refused(model, data):
     stats = covnoise.attach(model, "ghost", 12)
     losses_of(model, *data).mean().backward()
