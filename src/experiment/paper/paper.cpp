@@ -2,7 +2,9 @@
 
 #include "covnoise/core/internal/did_you_mean.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/experiment/sweep.h"
 #include "covnoise/train/internal/software.h"
+#include "covnoise/train/run_summary.h"
 #include "experiment/paper/recipes.h"
 #include "experiment/paper/result.h"
 #include "experiment/paper/variants.h"
@@ -12,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace covnoise::paper {
@@ -154,6 +157,22 @@ void add_notes(const Context& context, Result& result) {
   if (const auto note = incomplete_note(context); !note.empty()) result.notes.push_back(note);
 }
 
+/// The finished runs of the searches that the recipes of these rows come from (DIR/search/ROW.toml).
+std::vector<RunSummary> searched_runs(const std::vector<RunSpec>& specs, const fs::path& recipes) {
+  std::set<fs::path> rows;
+  for (const auto& spec : specs) rows.insert(fs::path(spec.name).parent_path());
+  std::vector<RunSummary> finished;
+  for (const auto& row : rows) {
+    const auto search = recipes / "search" / (row.string() + ".toml");
+    const auto file = fs::exists(search) ? read_sweep_file(search) : std::nullopt;
+    if (!file || !fs::exists(file->out)) continue;
+    for (const auto& run : find_runs(file->out, [](const std::string&) {})) {
+      if (!run.diverged && run.epoch == run.config.train.epochs) finished.push_back(run);
+    }
+  }
+  return finished;
+}
+
 /// Trains the runs that are not available, and keeps the record of each as soon as it has ended. Returns the failures.
 std::vector<std::string> train_missing(const Item& item, const std::vector<RunSpec>& specs, const Options& options) {
   std::vector<RunSpec> missing;
@@ -164,6 +183,9 @@ std::vector<std::string> train_missing(const Item& item, const std::vector<RunSp
   }
   for (const auto& cell : read_cells(item, options)) {
     for (const auto* run : cell.with_state(RunState::kFinished)) runner.known.push_back(run->summary);
+  }
+  if (runner.minutes > 0 && !options.recipes.empty()) {
+    for (const auto& run : searched_runs(missing, options.recipes)) runner.known.push_back(run);
   }
   if (missing.size() < specs.size())
     runner.say(fmt::format("{} of {} runs are in the records of {}", specs.size() - missing.size(), specs.size(),

@@ -15,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 TEST_F(PaperTest, AnUnknownNameListsTheKnown) {
@@ -212,6 +213,30 @@ TEST_F(PaperTest, DocumentsAndTheirPagesAreFilled) {
   EXPECT_THROW(fill_documents(document, results()), Error);
   write_file_synced(page, "<!-- paper fig2 mnist-mlp -->\n");
   EXPECT_THROW(fill_documents(document, results()), Error);
+}
+
+/// A limited time is planned with the durations of the search that a recipe comes from: its runs are elsewhere.
+TEST_F(PaperTest, TheSearchOfARowTellsHowLongItsRunsTake) {
+  auto o = options(false);
+  std::string said;
+  o.recipes = folder_ / "mine";
+  o.rows = {"mnist-lenet"};
+  o.regimes = {"lb"};
+  o.seeds = {0};
+  o.runner.program = "/bin/false";  // fails if it is started
+  o.runner.minutes = 1;
+  o.runner.say = [&](const std::string& line) { said += line + "\n"; };
+  create_folders(o.recipes / "search");
+  write_file_synced(o.recipes / "mnist-lenet.toml", "model = 'lenet'\ndata = 'mnist'\ntrain.epochs = 50\n");
+  write_file_synced(o.recipes / "search" / "mnist-lenet.toml",
+                    fmt::format("out = '{}'\n[[grid]]\nregime = 'lb'\n", (folder_ / "paper/runs/searched").string()));
+  const auto spec = planned_runs("table2", o).at(0);
+  EXPECT_EQ(reproduce("table2", o).failures.size(), 1u) << "an unknown duration: started";
+  pretend({"searched/one", spec.config}, 50, 0.99, 0.98,
+          R"({"kind":"epoch","step":2,"epoch":50,"test_accuracy":0.98,"seconds":58})"
+          "\n");
+  EXPECT_THAT(reproduce("table2", o).failures, IsEmpty());
+  EXPECT_THAT(said, HasSubstr("1 of 1 runs would not end in the 1 minutes"));
 }
 
 /// Results of another ground are in a folder of their own; comparisons there may lack rows and the pooled line.
