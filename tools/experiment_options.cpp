@@ -13,7 +13,7 @@ void add_experiment_options(CLI::App& command, ExperimentArguments& arguments) {
   command.add_option("--data-dir", arguments.data_dir, "folder of the data sets");
   command
       .add_option("--jobs", arguments.jobs,
-                  "parallel runs (default: on a GPU 3 with small batches or 2 with large ones; otherwise 1)")
+                  "parallel runs (default: on a GPU 4 with small batches or 2 with large ones; otherwise 1)")
       ->check(above_zero());
   command
       .add_option("--minutes", arguments.minutes,

@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace covnoise {
 namespace {
@@ -17,7 +18,15 @@ bool small(const Config& config) { return config.train.batch < 1024; }
 std::int64_t side_by_side(const Config& config, std::int64_t asked) {
   if (asked > 0) return asked;
   if (!on_gpu(config)) return 1;
-  return small(config) ? 3 : 2;
+  return small(config) ? 4 : 2;
+}
+
+std::string mps_percentage(const Config& config, std::int64_t asked) {
+  if (!on_gpu(config)) return "";
+  if (const char* own = std::getenv(kMpsPercentage)) return own;
+  // Of 16, 30 and 100 %, 30 was best for seven runs at once on an H200 (docs/paper.md). Two or three leave some of it
+  // idle.
+  return small(config) && side_by_side(config, asked) > 3 ? "30" : "";
 }
 
 std::optional<std::size_t> next_to_start(const std::vector<const Config*>& waiting,

@@ -15,6 +15,7 @@
 #include "experiment/gpu_packing.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <signal.h>
 
@@ -184,15 +185,21 @@ class Queue {
         fmt::to_string(std::max<std::int64_t>(1, available_processors() / side_by_side(spec.config, options_.jobs)))};
     if (!options_.data_dir.empty()) words.insert(words.end(), {"--data-dir", options_.data_dir});
     const auto before = kept_json(packing_of(spec)).value("side_by_side", std::size_t{0});  // of a run that is resumed
-    running_.push_back({index, ChildProcess({words, {}, log}), before});
+    std::vector<std::string> environment;
+    if (const auto limit = mps_percentage(spec.config, options_.jobs); !limit.empty())
+      environment.push_back(fmt::format("{}={}", kMpsPercentage, limit));
+    running_.push_back({index, ChildProcess({words, environment, log}), before});
     for (auto& job : running_) note_packing(job);
   }
 
   void note_packing(Job& job) {
     if (job.side_by_side >= running_.size()) return;
     job.side_by_side = running_.size();
-    write_file_synced(packing_of(results_[job.index].spec),
-                      fmt::format("{{\"side_by_side\": {}}}\n", job.side_by_side));
+    const auto& spec = results_[job.index].spec;
+    nlohmann::json packing = {{"side_by_side", job.side_by_side}};
+    if (const auto limit = mps_percentage(spec.config, options_.jobs); !limit.empty())
+      packing["mps_percentage"] = limit;
+    write_file_synced(packing_of(spec), packing.dump() + "\n");
   }
 
   fs::path packing_of(const RunSpec& spec) const { return folder_of(spec) / (std::string(kPacking) + ".json"); }

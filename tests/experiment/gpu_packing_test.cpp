@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace covnoise {
 namespace {
 
@@ -12,8 +14,8 @@ Config run_of(const char* device, std::int64_t batch) {
   return config;
 }
 
-TEST(GpuPacking, AGpuHasRoomForThreeSmallBatchesOrTwoLargeOnes) {
-  EXPECT_EQ(side_by_side(run_of("cuda", 128), 0), 3);
+TEST(GpuPacking, AGpuHasRoomForFourSmallBatchesOrTwoLargeOnes) {
+  EXPECT_EQ(side_by_side(run_of("cuda", 128), 0), 4);
   EXPECT_EQ(side_by_side(run_of("cuda", 4096), 0), 2);
   EXPECT_EQ(side_by_side(run_of("cuda:1", 4096), 0), 2);
   EXPECT_EQ(side_by_side(run_of("cpu", 128), 0), 1);
@@ -27,8 +29,20 @@ TEST(GpuPacking, SmallAndLargeBatchesDoNotShareAGpu) {
   EXPECT_EQ(next_to_start({&large, &small}, {&large}, 0), 0u);
   EXPECT_FALSE(next_to_start({&large}, {&small}, 0).has_value());
   EXPECT_FALSE(next_to_start({&large}, {&small}, 8).has_value());
-  EXPECT_FALSE(next_to_start({&small}, {&small, &small, &small}, 0).has_value());
+  EXPECT_FALSE(next_to_start({&small}, {&small, &small, &small, &small}, 0).has_value());
   EXPECT_FALSE(next_to_start({}, {}, 0).has_value());
+}
+
+TEST(GpuPacking, ManySmallBatchesAreLimitedToAPartOfTheGpu) {
+  EXPECT_EQ(mps_percentage(run_of("cuda", 128), 0), "30");
+  EXPECT_EQ(mps_percentage(run_of("cuda", 128), 7), "30");
+  EXPECT_EQ(mps_percentage(run_of("cuda", 128), 3), "");
+  EXPECT_EQ(mps_percentage(run_of("cuda", 4096), 7), "");
+  EXPECT_EQ(mps_percentage(run_of("cpu", 128), 7), "");
+  ::setenv(kMpsPercentage, "50", 1);
+  EXPECT_EQ(mps_percentage(run_of("cuda", 128), 7), "50") << "the user's own limit";
+  EXPECT_EQ(mps_percentage(run_of("cpu", 128), 7), "");
+  ::unsetenv(kMpsPercentage);
 }
 
 TEST(GpuPacking, OnACpuTheOrderAndTheNumberDecide) {

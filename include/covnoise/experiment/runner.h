@@ -46,7 +46,8 @@ struct RunnerOptions {
 /// folder lists the versions that trained it. Finished and diverged runs of the same configuration are not repeated,
 /// interrupted ones are resumed; a folder with another configuration is an Error. A run that fails does not stop the
 /// others. After a stop signal the runs save their state, and an Error with exit code 128 + signal says how many are
-/// left. packing.json in a run's folder says how many runs were trained at once with it, at most ("side_by_side"). When
+/// left. packing.json in a run's folder says how many runs were trained at once with it, at most ("side_by_side"), and
+/// to what part of a GPU's multiprocessors MPS, if it ran, limited it ("mps_percentage", if there was a limit). When
 /// `minutes` are over, runs that are not finished have neither a summary nor a failure.
 std::vector<RunResult> run_all(const std::vector<RunSpec>& specs, const RunnerOptions& options);
 
