@@ -15,13 +15,13 @@ namespace covnoise::paper {
 namespace {
 
 constexpr const char* kBestNote =
-    "The best large batch is the regime with the highest mean test accuracy among those with at least 2 seeds (with 1, "
-    "if none has 2) whose batch is the large one from the first step. The test set chose it, so its accuracy and "
-    "difference are a little too good where several regimes were trained; p is not adjusted for that choice, only by "
-    "Holm's method over the rows.";
+    "The best large batch is the regime with the highest mean test accuracy among those with at least 3 seeds (with 2 "
+    "or 1, if none has more) whose batch is the large one from the first step. The test set chose it, so its accuracy "
+    "and difference are a little too good where several regimes were trained; p is not adjusted for that choice, only "
+    "by Holm's method over the rows.";
 constexpr const char* kSecondsNote =
-    "Seconds of training, evaluation included, mean over seeds; \"2 at once\" is how many runs shared the device at "
-    "most, and * says that this is not recorded.";
+    "Seconds of training, evaluation included, mean over the seeds that had the device to themselves; where none had, "
+    "over all of them, \"2 at once\" is how many runs shared the device at most, and * says that this is not recorded.";
 
 const Cell& small_batch(const Context& context, const Row& row) { return find_cell(context, row, "sb"); }
 
@@ -32,7 +32,7 @@ const Cell* best_large_batch(const Context& context, const Row& row) {
   const Cell* best = nullptr;
   const auto rank = [](const Cell& cell) {
     const auto test = accuracies_of(cell).test;
-    return std::pair(test.count > 1, test.mean);
+    return std::pair(std::min<std::int64_t>(test.count, 3), test.mean);
   };
   for (const auto& cell : context.cells) {
     if (cell.row.recipe != row.recipe || first_batch(cell) <= first_batch(small_batch(context, row))) continue;
@@ -42,20 +42,22 @@ const Cell* best_large_batch(const Context& context, const Row& row) {
   return best;
 }
 
-/// "57", "110 (2 at once)" or "110*".
+/// "57" for runs that were trained alone, "110 (2 at once)" or "110*" if none was.
 std::string seconds_text(const Cell& cell) {
-  std::vector<double> seconds;
+  std::vector<double> alone, seconds;
   std::int64_t most = 0;
   bool known = true;
   for (const auto* run : cell.with_state(RunState::kFinished)) {
-    const auto packing = run->stored->document(kPacking);
+    const auto at_once = run->stored->document(kPacking).value("side_by_side", std::int64_t{0});
     seconds.push_back(run->summary.seconds);
-    known = known && packing.contains("side_by_side");
-    most = std::max(most, packing.value("side_by_side", std::int64_t{0}));
+    if (at_once == 1) alone.push_back(run->summary.seconds);
+    known = known && at_once > 0;
+    most = std::max(most, at_once);
   }
   if (seconds.empty()) return "-";
-  const auto mean = fmt::format("{:.0f}", mean_std_of(seconds).mean);
-  return !known ? mean + "*" : most > 1 ? fmt::format("{} ({} at once)", mean, most) : mean;
+  const auto mean = fmt::format("{:.0f}", mean_std_of(alone.empty() ? seconds : alone).mean);
+  if (!alone.empty()) return mean;
+  return known ? fmt::format("{} ({} at once)", mean, most) : mean + "*";
 }
 
 std::string accuracy_text(const Cell& cell) {

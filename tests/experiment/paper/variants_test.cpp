@@ -118,12 +118,14 @@ TEST_F(VariantsTest, ArePooledOverRows) {
   EXPECT_EQ(pooled["rows"][0][3], "2");
 }
 
-/// The best large batch is the best of those with two seeds; what is not measured is said.
+/// The best large batch is the best of those with three seeds; what is not measured is said. Seconds are those of the
+/// runs that were trained alone, here seed 2 of lb-diag-x2.
 TEST_F(VariantsTest, OfTheLargeBatchCanBeTheHeadline) {
   auto o = with_variants(kTwice);
   std::map<std::string, std::vector<double>> tests = {{"mnist-f1/sb", {0.982, 0.984}},
-                                                      {"mnist-f1/lb", {0.978, 0.980}},
-                                                      {"mnist-f1/lb-diag-x2", {0.981, 0.983}},
+                                                      {"mnist-f1/lb", {0.978, 0.980, 0.979}},
+                                                      {"mnist-f1/lb-diag-x2", {0.981, 0.983, 0.982}},
+                                                      {"mnist-f1/lb-diag", {0.998, 0.998}},
                                                       {"mnist-f1/lb-trace", {0.999}}};
   EXPECT_TRUE(planned_runs("headline", o).empty()) << "it trains nothing";
   auto plan = o;
@@ -136,16 +138,21 @@ TEST_F(VariantsTest, OfTheLargeBatchCanBeTheHeadline) {
     if (found == tests.end() || spec.config.seed >= found->second.size()) continue;
     pretend(spec, 50, 0.99, found->second[spec.config.seed]);
     auto text = read_file(folder_ / "paper/runs" / spec.name / "metrics.jsonl");
-    text.replace(text.rfind('}'), 1, fmt::format(",\"seconds\":{}}}", spec.config.regime == "sb" ? 40 : 10));
+    const bool alone = spec.config.seed == 2;
+    text.replace(text.rfind('}'), 1,
+                 fmt::format(",\"seconds\":{}}}", spec.config.regime == "sb" ? 40
+                                                  : alone                    ? 6
+                                                                             : 10));
     write_file_synced(folder_ / "paper/runs" / spec.name / "metrics.jsonl", text);
     if (spec.config.regime != "sb")
-      write_file_synced(folder_ / "paper/runs" / spec.name / "packing.json", R"({"side_by_side": 2})");
+      write_file_synced(folder_ / "paper/runs" / spec.name / "packing.json",
+                        fmt::format("{{\"side_by_side\": {}}}", alone ? 1 : 2));
   }
   EXPECT_THAT(reproduce("headline", o).table, HasSubstr("Trained on: cpu."));
   const auto rows = json("headline")["tables"][0]["rows"];
   EXPECT_EQ(rows[0].get<std::vector<std::string>>(),
-            (std::vector<std::string>{"MNIST, F1", "98.30 +- 1.27 (2)", "40*", "lb-diag-x2", "98.20 +- 1.27 (2)",
-                                      "10 (2 at once)", "-0.10 [-0.71, +0.51]", "0.553"}));
+            (std::vector<std::string>{"MNIST, F1", "98.30 +- 1.27 (2)", "40*", "lb-diag-x2", "98.20 +- 0.25 (3)", "6",
+                                      "-0.10 [-0.70, +0.50]", "0.492"}));
   EXPECT_EQ(rows[1].get<std::vector<std::string>>(),
             (std::vector<std::string>{"MNIST, LeNet", "not measured", "-", "-", "not measured", "-", "-", "-"}));
   EXPECT_EQ(rows.size(), 9u);
