@@ -27,7 +27,7 @@ endforeach()
 list(JOIN GENERAL_ARCHITECTURES "," GENERAL_ARCHITECTURES)
 foreach(source ${CUDA_SOURCES})
   get_filename_component(name ${source} NAME)
-  set(object ${CMAKE_CURRENT_BINARY_DIR}/cuda/${name}.o)
+  set(object cuda/${name}.o)  # relative to the build folder, so that ccache takes it for another clone's
   set(target ${GENERAL_TARGETS})
   if(source MATCHES "/(convolution/|weight_gradient/conv_)")  # TMA
     set(target -arch=sm_90)
@@ -35,11 +35,12 @@ foreach(source ${CUDA_SOURCES})
     set(target -gencode=arch=compute_90a,code=sm_90a)
   endif()
   add_custom_command(OUTPUT ${object}
-                     COMMAND ${COVNOISE_NVCC} -std=c++17 -O3 ${target} --threads=0 --split-compile=0 -Xcompiler=-fPIC
+                     COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${COVNOISE_NVCC} -std=c++17 -O3 ${target} --threads=0
+                             --split-compile=0 -Xcompiler=-fPIC
                              -I${CMAKE_CURRENT_SOURCE_DIR}/src -I${CMAKE_CURRENT_SOURCE_DIR}/include -MD -MF ${object}.d
                              -c ${source} -o ${object}
                      DEPENDS ${source} DEPFILE ${object}.d COMMENT "nvcc ${name}" VERBATIM)
-  list(APPEND CUDA_OBJECTS ${object})
+  list(APPEND CUDA_OBJECTS ${CMAKE_CURRENT_BINARY_DIR}/${object})
 endforeach()
 add_custom_target(cuda_kernels DEPENDS ${CUDA_OBJECTS})
 

@@ -4,6 +4,7 @@
 #include "covnoise/train/internal/checkpoint.h"
 #include "distributed/small_training.h"
 #include "support/children.h"
+#include "support/paths.h"
 #include "support/process.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
@@ -36,7 +37,7 @@ std::vector<testing::Process> start_ranks(const testing::TemporaryFolder& folder
                    "WORLD_SIZE=" + std::to_string(count),
                    "MASTER_ADDR=127.0.0.1",
                    port,
-                   COVNOISE_PROGRAM};
+                   testing::program()};
     words.insert(words.end(), arguments.begin(), arguments.end());
     const Words extra = more ? more(rank) : Words{};
     words.insert(words.end(), extra.begin(), extra.end());
@@ -96,7 +97,7 @@ TEST(Failure, AMissingRankAndAPortInUseAreOneLineEach) {
   const auto words_of = [&](int rank, int size) {
     Words words = {"/usr/bin/env",          "RANK=" + std::to_string(rank), "WORLD_SIZE=" + std::to_string(size),
                    "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port,          "COVNOISE_ONE_RANK=1",
-                   COVNOISE_PROGRAM};
+                   testing::program()};
     for (const auto& word : training(folder / "run", 1, /*timeout=*/1)) words.push_back(word);
     return words;
   };
@@ -112,7 +113,7 @@ TEST(Failure, AMissingRankAndAPortInUseAreOneLineEach) {
 
 TEST(Launch, TrainsInSeveralProcesses) {
   const testing::TemporaryFolder folder;
-  Words words = {COVNOISE_PROGRAM, "launch", "--nproc", "2"};
+  Words words = {testing::program(), "launch", "--nproc", "2"};
   for (const auto& word : training(folder / "run", 1)) words.push_back(word);
   testing::Process process(words, folder / "log");
   EXPECT_EQ(process.wait(), 0);
@@ -122,9 +123,9 @@ TEST(Launch, TrainsInSeveralProcesses) {
 TEST(Launch, TrainsOnTwoMachines) {
   constexpr int kNoNamespaces = 77;
   const testing::TemporaryFolder folder;
-  testing::Process process(
-      {"/bin/bash", COVNOISE_SOURCE_DIR "/tests/distributed/two_machines.sh", COVNOISE_PROGRAM, folder.path().string()},
-      folder / "log");
+  testing::Process process({"/bin/bash", (testing::source_dir() / "tests/distributed/two_machines.sh").string(),
+                            testing::program(), folder.path().string()},
+                           folder / "log");
   const int code = process.wait();
   if (code == kNoNamespaces) GTEST_SKIP() << "network namespaces cannot be made here";
   EXPECT_EQ(code, 0) << process.output();
@@ -135,17 +136,17 @@ TEST(Launch, TrainsOnTwoMachines) {
 
 TEST(Launch, GivesTheExitCodeOfTheRankThatFailed) {
   const testing::TemporaryFolder folder;
-  testing::Process process({COVNOISE_PROGRAM, "launch", "--nproc", "2", "train", "--model=nonsense"}, folder / "log");
+  testing::Process process({testing::program(), "launch", "--nproc", "2", "train", "--model=nonsense"}, folder / "log");
   EXPECT_EQ(process.wait(), 1);
   EXPECT_THAT(process.output(), HasSubstr("failed with exit code 1"));
-  testing::Process nothing({COVNOISE_PROGRAM, "launch", "--nproc", "2"}, folder / "log");
+  testing::Process nothing({testing::program(), "launch", "--nproc", "2"}, folder / "log");
   EXPECT_EQ(nothing.wait(), 1);
   EXPECT_THAT(nothing.output(), HasSubstr("covnoise launch --nproc 2 train"));
 }
 
 TEST(Launch, PassesAnInterruptOnAndTheRunCanBeResumed) {
   const testing::TemporaryFolder folder;
-  Words words = {COVNOISE_PROGRAM, "launch", "--nproc", "2"};
+  Words words = {testing::program(), "launch", "--nproc", "2"};
   for (const auto& word : training(folder / "run", 40)) words.push_back(word);
   testing::Process process(words, folder / "log");
   ASSERT_TRUE(wait_until([&] { return newest_step(folder / "run") > 0; }, std::chrono::seconds(60)));
@@ -158,7 +159,7 @@ TEST(Launch, PassesAnInterruptOnAndTheRunCanBeResumed) {
 TEST(Launch, KilledLeavesNoRankBehind) {
   const testing::Subreaper subreaper;
   const testing::TemporaryFolder folder;
-  Words words = {COVNOISE_PROGRAM, "launch", "--nproc", "2"};
+  Words words = {testing::program(), "launch", "--nproc", "2"};
   for (const auto& word : training(folder / "run", 1000)) words.push_back(word);
   testing::Process launcher(words, folder / "log");
   ASSERT_TRUE(wait_until([&] { return newest_step(folder / "run") > 0; }, std::chrono::seconds(60)));

@@ -3,6 +3,7 @@
 
 #include "distributed/small_training.h"
 #include "distributed/socket.h"
+#include "support/paths.h"
 #include "support/process.h"
 #include "support/temporary_folder.h"
 
@@ -25,7 +26,7 @@ TEST(Launch, EndsRanksThatWaitForOneThatDied) {
   LaunchOptions options;
   options.processes = 2;
   options.command = {"/bin/sh", "-c", "[ $RANK = 1 ] && exit 9; exec \"$0\" \"$@\" 2> " + (folder / "log").string(),
-                     COVNOISE_PROGRAM};
+                     testing::program()};
   for (const auto& word : training(folder / "run", 1, /*timeout=*/600)) options.command.push_back(word);
   std::vector<std::string> said;
   std::chrono::steady_clock::time_point died;
@@ -41,7 +42,7 @@ TEST(Launch, EndsRanksThatWaitForOneThatDied) {
 TEST(Launch, WaitingForAnotherMachineCanBeInterrupted) {
   const testing::TemporaryFolder folder;
   const int port = free_port();
-  Words words = {COVNOISE_PROGRAM, "launch", "--nnodes", "2", "--port", std::to_string(port)};
+  Words words = {testing::program(), "launch", "--nnodes", "2", "--port", std::to_string(port)};
   for (const auto& word : training(folder / "run", 1, /*timeout=*/600)) words.push_back(word);
   testing::Process process(words, folder / "log");
   std::string why;

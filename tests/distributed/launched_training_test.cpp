@@ -3,6 +3,7 @@
 #include "distributed/small_training.h"
 #include "distributed/socket.h"
 #include "support/children.h"
+#include "support/paths.h"
 #include "support/process.h"
 #include "support/temporary_folder.h"
 
@@ -25,7 +26,7 @@ using testing::Words;
 TEST(LaunchedTraining, PassesTheSecondInterruptOnWhichStopsWithinTheStep) {
   const testing::TemporaryFolder folder;
   testing::Process process(
-      {COVNOISE_PROGRAM, "launch", "--nproc", "2", "train", "--model=resnet20", "--data=glyphs", "--threads=1",
+      {testing::program(), "launch", "--nproc", "2", "train", "--model=resnet20", "--data=glyphs", "--threads=1",
        "--epochs=9", "--set=train.batch=10000", "--set=train.ghost_batch=2", "--set=train.micro_batch=2",
        "--set=train.warmup=0", "--set=train.lr=0.1", "--out=" + (folder / "run").string()},
       folder / "log");
@@ -54,7 +55,7 @@ void kill_rank_one(const testing::Process& launcher, const std::filesystem::path
 }
 
 Words launching(const Words& options, const std::filesystem::path& run, int epochs) {
-  Words words = {COVNOISE_PROGRAM, "launch", "--nproc", "2"};
+  Words words = {testing::program(), "launch", "--nproc", "2"};
   words.insert(words.end(), options.begin(), options.end());
   for (const auto& word : training(run, epochs)) words.push_back(word);
   return words;

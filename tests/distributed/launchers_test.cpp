@@ -3,6 +3,7 @@
 #include "covnoise/distributed/launch.h"
 #include "distributed/small_training.h"
 #include "support/children.h"
+#include "support/paths.h"
 #include "support/process.h"
 #include "support/temporary_folder.h"
 
@@ -34,7 +35,7 @@ class Launchers : public ::testing::Test {
   testing::Process start(const Words& launcher, int epochs) const {
     Words words = {"/usr/bin/env", "MASTER_PORT=" + std::to_string(free_port())};
     words.insert(words.end(), launcher.begin(), launcher.end());
-    words.push_back(COVNOISE_PROGRAM);
+    words.push_back(testing::program());
     for (const auto& word : testing::training(folder_ / "run", epochs)) words.push_back(word);
     return {words, folder_ / "log"};
   }
@@ -57,8 +58,8 @@ TEST_F(Launchers, MpirunTrainsInSeveralProcesses) {
 /// With a Slurm of its own, of this machine alone.
 TEST_F(Launchers, SrunTrainsInSeveralProcesses) {
   constexpr int kNoSlurm = 77;
-  auto process = start({"/bin/bash", COVNOISE_SOURCE_DIR "/tests/distributed/slurm.sh", (folder_ / "slurm").string(),
-                        "srun", "-n", "2", "--overcommit"},
+  auto process = start({"/bin/bash", (testing::source_dir() / "tests/distributed/slurm.sh").string(),
+                        (folder_ / "slurm").string(), "srun", "-n", "2", "--overcommit"},
                        1);
   const int code = process.wait();
   if (code == kNoSlurm) GTEST_SKIP() << process.output();

@@ -7,6 +7,7 @@
 #include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/internal/run_folder.h"
 #include "covnoise/train/internal/stored_run.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 #include <fmt/format.h>
@@ -25,7 +26,7 @@ class TimedRuns : public ::testing::Test {
   RunnerOptions options() {
     RunnerOptions options;
     options.out = folder_.path() / "out";
-    options.program = COVNOISE_PROGRAM;
+    options.program = testing::program();
     options.say = [this](const std::string& line) { said_ += line + "\n"; };
     return options;
   }

@@ -1,6 +1,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/experiment/sweep.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
@@ -83,7 +84,7 @@ TEST_F(SweepFileTest, RefusesMistakesWithTheirPlace) {
 
 /// The saved tables of the paper's searches have every planned run: changed values or names would be missing there.
 TEST(PaperSearch, PlansWhatTheSavedTablesHave) {
-  const fs::path root(COVNOISE_SOURCE_DIR);
+  const fs::path root = testing::source_dir();
   int files = 0;
   for (const auto& entry : fs::directory_iterator(root / "recipes/paper/search")) {
     const auto file = read_sweep_file(entry.path()).value();

@@ -4,6 +4,7 @@
 #include "covnoise/core/internal/file.h"
 #include "covnoise/core/internal/mean_std.h"
 #include "covnoise/train/internal/run_folder.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
@@ -165,7 +166,7 @@ class RunnerTest : public ::testing::Test {
   RunnerOptions options() {
     RunnerOptions options;
     options.out = folder_.path() / "sweep";
-    options.program = COVNOISE_PROGRAM;
+    options.program = testing::program();
     options.say = [this](const std::string& line) { said_ += line + "\n"; };
     return options;
   }

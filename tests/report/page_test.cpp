@@ -1,6 +1,7 @@
 #include "covnoise/report/internal/page.h"
 
 #include "report/report_folders.h"
+#include "support/paths.h"
 #include "support/program.h"
 
 #include <gmock/gmock.h>
@@ -106,7 +107,8 @@ TEST_F(ReportPage, WorksInABrowser) {
   const auto [code, output] = run({(folder_ / "runs").string(), "--out", page});
   ASSERT_EQ(code, 0) << output;
   EXPECT_THAT(output, HasSubstr("5 runs in 2 groups, 1 figure, "));
-  Process check({node, COVNOISE_SOURCE_DIR "/tests/report/page_check.mjs", browser, page}, folder_ / "check");
+  Process check({node, (testing::source_dir() / "tests/report/page_check.mjs").string(), browser, page},
+                folder_ / "check");
   EXPECT_EQ(check.wait(), 0) << check.output();
 }
 

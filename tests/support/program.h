@@ -1,4 +1,5 @@
 #pragma once
+#include "support/paths.h"
 #include "support/process.h"
 #include "support/temporary_folder.h"
 
@@ -19,7 +20,7 @@ class ProgramFixture : public ::testing::Test {
 
   /// `command` comes before the arguments of every run.
   explicit ProgramFixture(std::vector<std::string> command = {}) : command_(std::move(command)) {
-    command_.insert(command_.begin(), COVNOISE_PROGRAM);
+    command_.insert(command_.begin(), program());
   }
 
   Result run(const std::vector<std::string>& arguments) {

@@ -3,6 +3,7 @@
 #include "covnoise/train/internal/checkpoint.h"
 #include "covnoise/train/internal/metrics.h"
 #include "support/children.h"
+#include "support/paths.h"
 #include "support/program.h"
 #include "support/wait_until.h"
 
@@ -20,7 +21,7 @@ class Interrupt : public testing::ProgramFixture {
   Interrupt() { std::signal(SIGHUP, SIG_DFL); }  // whatever started the tests
 
   testing::Process start(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), COVNOISE_PROGRAM);
+    arguments.insert(arguments.begin(), testing::program());
     return {arguments, folder_ / "log"};
   }
   /// One step of this training takes minutes: 5000 micro-batches.

@@ -5,6 +5,7 @@
 #include "covnoise/train/config.h"
 #include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/regimes.h"
+#include "support/paths.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -215,7 +216,7 @@ class InterruptTest : public ProgramTest {
   }
   std::unique_ptr<testing::Process> start(const fs::path& out) {
     auto arguments = short_training(out);
-    arguments.insert(arguments.begin(), COVNOISE_PROGRAM);
+    arguments.insert(arguments.begin(), testing::program());
     return std::make_unique<testing::Process>(arguments, folder_ / "killed.log");
   }
   /// The output of a run that was sent `signal` after so many lines of its metrics.

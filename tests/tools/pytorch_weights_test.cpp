@@ -1,6 +1,7 @@
 // The weights of a PyTorch network go into covnoise and come out again, bit for bit (docs/pytorch.md).
 #include "covnoise/core/internal/digest.h"
 #include "covnoise/core/internal/file.h"
+#include "support/paths.h"
 #include "support/program.h"
 
 namespace covnoise {
@@ -22,7 +23,7 @@ class PytorchWeights : public testing::ProgramFixture {
 TEST_F(PytorchWeights, GoInAndComeOutBitForBit) {
   if (!std::filesystem::exists("/usr/bin/python3") || python({"-c", "import torch, numpy"}).code != 0)
     GTEST_SKIP() << "needs /usr/bin/python3 with PyTorch (python3-torch)";
-  const std::string script = COVNOISE_SOURCE_DIR "/tests/tools/pytorch_weights.py";
+  const std::string script = (testing::source_dir() / "tests/tools/pytorch_weights.py").string();
   const auto file = folder_ / "w.safetensors", out = folder_ / "run";
   const auto written = python({script, "write", file.string()});
   ASSERT_EQ(written.code, 0) << written.output;

@@ -1,4 +1,5 @@
 #include "covnoise/core/internal/file.h"
+#include "support/paths.h"
 #include "support/process.h"
 #include "support/temporary_folder.h"
 
@@ -30,7 +31,7 @@ class QueueScript : public ::testing::Test {
     std::filesystem::permissions(program, std::filesystem::perms::owner_all);
     write_file_synced(file, list);
     write_file_synced(folder_ / "started", "");
-    testing::Process process({"env", "COVNOISE=" + program.string(), std::string(COVNOISE_SOURCE_DIR) + "/script/queue",
+    testing::Process process({"env", "COVNOISE=" + program.string(), (testing::source_dir() / "script/queue").string(),
                               file.string(), minutes, "--device", "cuda"},
                              folder_ / "log");
     Result result{process.wait(), {}, process.output()};

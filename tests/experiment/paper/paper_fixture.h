@@ -4,6 +4,7 @@
 #include "covnoise/train/internal/run_folder.h"
 #include "covnoise/train/internal/run_records.h"
 #include "experiment/paper/result.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ class PaperTest : public ::testing::Test {
   Options options(bool quick) {
     Options options;
     options.runner.out = folder_.path() / "paper";
-    options.runner.program = COVNOISE_PROGRAM;
+    options.runner.program = testing::program();
     options.runner.jobs = 2;
     options.quick = quick;
     if (quick) {

@@ -3,6 +3,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
 #include "experiment/paper/paper_fixture.h"
+#include "support/paths.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -276,7 +277,7 @@ TEST_F(PaperTest, DocumentsTakeItemsFromFoldersOfTheResults) {
 
 /// The repository's own pages have what its results say.
 TEST(PaperDocuments, AreUpToDate) {
-  const fs::path source = COVNOISE_SOURCE_DIR;
+  const fs::path source = testing::source_dir();
   EXPECT_TRUE(fill_documents(source / "docs/results.md", source / "results", /*write=*/false).empty())
       << "covnoise paper docs writes them";
 }

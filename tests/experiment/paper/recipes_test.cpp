@@ -9,6 +9,7 @@
 #include "covnoise/train/schedule.h"
 #include "experiment/paper/items.h"
 #include "experiment/paper/variants.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 #include <fmt/format.h>
@@ -86,7 +87,7 @@ TEST(PaperRecipes, KeepTheirWarmUpInAShortRun) {
 /// The first line of the file names the keys, the others the values that each recipe had for each regime when the
 /// results were trained: other defaults must not change them.
 TEST(PaperRecipes, ResolveToWhatTheResultsWereTrainedWith) {
-  std::istringstream file(read_file(std::string(COVNOISE_SOURCE_DIR) + "/tests/experiment/paper/resolved_recipes.txt"));
+  std::istringstream file(read_file(testing::source_dir() / "tests/experiment/paper/resolved_recipes.txt"));
   const auto cells_of = [](const std::string& line) {
     std::vector<std::string> cells;
     std::istringstream text(line);
@@ -134,8 +135,7 @@ TEST(PaperRecipes, AnOwnFolderTakesTheirPlace) {
 /// The settings that the searches try, by row: of the grids that have `part`.
 std::multimap<std::string, Config> searched_configs(const std::string& part = "") {
   std::multimap<std::string, Config> configs;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(COVNOISE_SOURCE_DIR) + "/recipes/paper/search")) {
+  for (const auto& entry : std::filesystem::directory_iterator(testing::source_dir() / "recipes/paper/search")) {
     auto sweep = read_sweep_file(entry.path()).value().options;
     for (const auto& grid : std::vector<std::string>(std::exchange(sweep.grids, {}))) {
       if (grid.find(part) == std::string::npos) continue;
@@ -200,7 +200,7 @@ TEST(PaperRecipes, TheSearchTriesTheRatesThatThePaperGives) {
 }
 
 /// Recipes, searches and variants of the healthy ground: every file loads, every run resolves.
-const std::filesystem::path kHealthy = std::filesystem::path(COVNOISE_SOURCE_DIR) / "recipes/healthy";
+const std::filesystem::path kHealthy = testing::source_dir() / "recipes/healthy";
 
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
@@ -266,7 +266,7 @@ TEST(HealthyRecipes, TheSearchesTryAsManySettingsForBothBatches) {
 TEST(HealthyRecipes, HaveTheBestSettingsOfTheirSearch) {
   for (const auto& file : files_in(kHealthy)) {
     const auto search = read_sweep_file(kHealthy / "search" / file.filename()).value();
-    const auto table = std::filesystem::path(COVNOISE_SOURCE_DIR) / search.table;
+    const auto table = testing::source_dir() / search.table;
     ASSERT_TRUE(std::filesystem::exists(table)) << file << " states settings that no search has found";
     const auto ranked = collect_sweep(sweep_points(search.options), "none", table).outcomes;
     for (const char* regime : {"sb", "lb"}) {
