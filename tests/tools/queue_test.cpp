@@ -2,10 +2,12 @@
 #include "support/paths.h"
 #include "support/process.h"
 #include "support/temporary_folder.h"
+#include "support/wait_until.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 namespace covnoise {
@@ -15,7 +17,20 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-/// script/queue with a program that writes its arguments down; it fails where they have "fail".
+constexpr const char* kProgram = R"sh(#!/bin/sh
+cd "$(dirname "$0")" && echo "$*" >> started
+wait_for() { for i in $(seq 300); do $1 && exit 0; sleep 0.1; done; exit 4; }
+both_met() { test "$(ls met-* | wc -l)" = 2; }
+case "$*" in
+  *fail*) exit 3 ;;
+  *interrupted*) exit 130 ;;
+  *meet*) touch "met-$3"; wait_for both_met ;;
+  *stay*) trap 'echo stopped >> started; exit 143' TERM; touch "met-$3"; wait_for false ;;
+esac
+)sh";
+
+/// script/queue with a program that writes its arguments down. It fails where they have "fail"; with "meet NAME" it
+/// waits until another one has met it, with "stay" until a signal ends it.
 class QueueScript : public ::testing::Test {
  protected:
   struct Result {
@@ -24,21 +39,24 @@ class QueueScript : public ::testing::Test {
     std::string output;
   };
 
-  Result run(const std::string& list, const std::string& minutes) {
+  testing::Process start(const std::string& list, const std::string& minutes) {
     const auto program = folder_ / "program", file = folder_ / "list";
-    write_file_synced(program, "#!/bin/sh\necho \"$*\" >> " + (folder_ / "started").string() +
-                                   "\ncase \"$*\" in *fail*) exit 3;; *interrupted*) exit 130;; esac\n");
+    write_file_synced(program, kProgram);
     std::filesystem::permissions(program, std::filesystem::perms::owner_all);
     write_file_synced(file, list);
     write_file_synced(folder_ / "started", "");
-    testing::Process process({"env", "COVNOISE=" + program.string(), (testing::source_dir() / "script/queue").string(),
-                              file.string(), minutes, "--device", "cuda"},
-                             folder_ / "log");
+    return testing::Process({"env", "COVNOISE=" + program.string(), (testing::source_dir() / "script/queue").string(),
+                             file.string(), minutes, "--device", "cuda"},
+                            folder_ / "log");
+  }
+  Result end_of(testing::Process&& process) {
     Result result{process.wait(), {}, process.output()};
     std::istringstream lines(read_file(folder_ / "started"));
     for (std::string line; std::getline(lines, line);) result.started.push_back(line);
     return result;
   }
+  Result run(const std::string& list, const std::string& minutes) { return end_of(start(list, minutes)); }
+
   testing::TemporaryFolder folder_;
 };
 
@@ -68,6 +86,25 @@ TEST_F(QueueScript, AFailureDoesNotStopTheOthersAndAnInterruptDoes) {
   const auto interrupted = run("paper interrupted\npaper table2\n", "2");
   EXPECT_EQ(interrupted.code, 130);
   EXPECT_EQ(interrupted.started.size(), 1u);
+}
+
+TEST_F(QueueScript, StartsALineWithAnAmpersandTogetherWithTheNext) {
+  const auto result = run("paper meet a &\npaper meet b\npaper fail & # the last line\n", "2");
+  EXPECT_EQ(result.code, 1) << result.output;
+  EXPECT_EQ(result.started.size(), 3u);
+  EXPECT_THAT(result.output, HasSubstr("exit code 3: paper fail\n")) << "also waited for";
+  EXPECT_THAT(result.output, ::testing::Not(HasSubstr("exit code 4")));
+}
+
+TEST_F(QueueScript, PassesASignalOnAndWaitsForItsCommands) {
+  auto process = start("paper stay a &\npaper stay b\npaper table2\n", "2");
+  const auto met = [&](const char* name) { return std::filesystem::exists(folder_ / name); };
+  ASSERT_TRUE(testing::wait_until([&] { return met("met-a") && met("met-b"); }, std::chrono::seconds(20)));
+  process.signal(SIGTERM);
+  const auto result = end_of(std::move(process));
+  EXPECT_EQ(result.code, 143) << result.output;
+  EXPECT_EQ(std::count(result.started.begin(), result.started.end(), "stopped"), 2);
+  EXPECT_EQ(result.started.size(), 4u) << "the third is not started";
 }
 
 TEST_F(QueueScript, RefusesWhatIsNoTime) {
