@@ -125,4 +125,10 @@ std::string toml_problem(std::string_view text) {
   return fmt::format("{}:{}: {}", lines + 1, columns + 1, what);
 }
 
+std::string quoted_text(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) result += (c == '"' || c == '\\' ? "\\" : "") + std::string(1, c);
+  return result + "\"";
+}
+
 }  // namespace covnoise

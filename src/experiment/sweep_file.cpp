@@ -2,6 +2,7 @@
 #include "covnoise/core/internal/did_you_mean.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/core/internal/parse_toml.h"
+#include "covnoise/core/internal/toml_text.h"
 #include "covnoise/experiment/sweep.h"
 
 #include <fmt/format.h>
@@ -122,7 +123,7 @@ class SweepDocument {
 
   std::string value_of_axis(const toml::node& node) const {
     std::string text = text_of(node);
-    require(!text.empty() && (!node.is_string() || text.find_first_of(", \t\n") == std::string::npos),
+    require(!text.empty() && text.find_first_of(node.is_string() ? ", \t\n" : " \t\n") == std::string::npos,
             fmt::format("{}: a value to try must not be empty or contain a comma or a space", where(node.source())));
     return text;
   }
@@ -133,7 +134,7 @@ class SweepDocument {
     const auto* list = node.as_array();
     if (!list) return source_text(node.source());
     std::vector<std::string> parts;
-    for (const auto& part : *list) parts.push_back(text_of(part));
+    for (const auto& part : *list) parts.push_back(part.is_string() ? quoted_text(**part.as_string()) : text_of(part));
     return fmt::format("[{}]", fmt::join(parts, ","));
   }
 

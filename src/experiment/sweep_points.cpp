@@ -23,12 +23,16 @@ struct Axis {
   double from = 0, to = 0;
 };
 
-/// At commas that are not inside brackets: "[1,2],[3,4]" has two parts.
+/// At commas that are not inside brackets: "[1,2],[3,4]" has two parts. Brackets in quotes are text.
 std::vector<std::string> split_values(const std::string& text) {
   std::vector<std::string> parts(1);
   int depth = 0;
+  bool quotes = false;
+  char before = 0;
   for (const char c : text) {
-    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (c == '"' && before != '\\') quotes = !quotes;
+    if (!quotes) depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+    before = before == '\\' ? char{0} : c;  // an escaped backslash escapes nothing
     if (c == ',' && depth == 0) {
       parts.emplace_back();
     } else {

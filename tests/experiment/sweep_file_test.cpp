@@ -63,6 +63,25 @@ train.nesterov = true
                           "data=glyphs train.batch_schedule=[[0.25,128,0.8]],[[0.25,128,1.6]] train.nesterov=true"));
 }
 
+/// Also with brackets, quotes and backslashes; every text arrives in the configuration.
+TEST_F(SweepFileTest, CanVaryListsOfTexts) {
+  const auto file = read(R"([set]
+model = "mlp"
+data = "glyphs"
+[[grid]]
+train.no_decay = [["*.bias", "*bn*"], [], ['a"]b\', "it's"]]
+)");
+  ASSERT_TRUE(file);
+  EXPECT_THAT(file->options.grids, ElementsAre(R"(train.no_decay=["*.bias","*bn*"],[],["a\"]b\\","it's"])"));
+  const auto points = sweep_points(file->options);
+  ASSERT_EQ(points.size(), 3u);
+  EXPECT_THAT(points[0].runs.front().config.train.no_decay, ElementsAre("*.bias", "*bn*"));
+  EXPECT_THAT(points[1].runs.front().config.train.no_decay, ElementsAre());
+  EXPECT_THAT(points[2].runs.front().config.train.no_decay, ElementsAre("a\"]b\\", "it's"));
+  EXPECT_THAT(error("[set]\ntrain.no_decay = [\"*.bias\"]\n"), "no error");
+  EXPECT_THAT(error("[vary]\ntrain.no_decay = [[\"a b\"]]\n"), HasSubstr("contain a comma or a space"));
+}
+
 TEST_F(SweepFileTest, CountsColumnsInCharacters) {
   const auto file = read("vary = {model = [\"\u00fc\u00fc\"], train.lr = [5e-4]}\n");
   ASSERT_TRUE(file);

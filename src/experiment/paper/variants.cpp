@@ -4,6 +4,7 @@
 #include "covnoise/core/internal/did_you_mean.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/core/internal/parse_toml.h"
+#include "covnoise/core/internal/toml_text.h"
 #include "covnoise/train/regimes.h"
 
 #include <fmt/format.h>
@@ -25,7 +26,9 @@ std::string text_of(const toml::node& node) {
     return text.str();
   }
   std::string text;
-  for (const auto& part : *list) text += (text.empty() ? "[" : ", ") + text_of(part);
+  for (const auto& part : *list) {
+    text += (text.empty() ? "[" : ", ") + (part.is_string() ? quoted_text(**part.as_string()) : text_of(part));
+  }
   return text.empty() ? "[]" : text + "]";
 }
 

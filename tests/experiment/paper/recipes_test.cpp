@@ -228,9 +228,11 @@ TEST(HealthyRecipes, AndTheirVariantsResolve) {
     EXPECT_EQ(rows.count(file.stem()), 1u) << file << " has no recipe";
     EXPECT_FALSE(read_variants(file.stem(), kHealthy).empty()) << file;
   }
-  for (const auto& file : files_in(kHealthy / "search" / "noise")) {
-    for (const auto& point : sweep_points(read_sweep_file(file).value().options))
-      EXPECT_EQ(point.runs.front().config.data.holdout, 5000) << file;
+  for (const char* folder : {"noise", "free"}) {
+    for (const auto& file : files_in(kHealthy / "search" / folder)) {
+      for (const auto& point : sweep_points(read_sweep_file(file).value().options))
+        EXPECT_EQ(point.runs.front().config.data.holdout, 5000) << file;
+    }
   }
 }
 

@@ -31,12 +31,14 @@ constexpr const char* kTwice = "[lb-diag-x2]\nregime = 'lb-diag'\nnoise.scale = 
 TEST_F(VariantsTest, AreTheTablesOfTheFileInItsOrder) {
   const auto variants = read(
       "[z]\nregime = 'lb-diag'\nnoise = {placement = 'gradient', scale = 2}\n"
-      "[a]\nregime = 'batch-change'\ntrain.batch_schedule = [[2, 4096, 1.6]]\n");
+      "[a]\nregime = 'batch-change'\ntrain.batch_schedule = [[2, 4096, 1.6]]\n"
+      "train.no_decay = ['*.bias', '*bn*']\n");
   ASSERT_EQ(variants.size(), 2u);
   EXPECT_EQ(variants[0].name, "z");
   EXPECT_EQ(variants[0].regime, "lb-diag");
   EXPECT_THAT(variants[0].settings, ElementsAre("noise.placement=gradient", "noise.scale=2"));
-  EXPECT_THAT(variants[1].settings, ElementsAre("train.batch_schedule=[[2, 4096, 1.6]]"));
+  EXPECT_THAT(variants[1].settings,
+              ElementsAre("train.batch_schedule=[[2, 4096, 1.6]]", R"(train.no_decay=["*.bias", "*bn*"])"));
   const auto o = with_variants(read_file(folder_ / "mine/variants/mnist-f1.toml"));
   const auto runs = planned_runs("variants", [&] {
     auto of_seed = o;
@@ -51,6 +53,7 @@ TEST_F(VariantsTest, AreTheTablesOfTheFileInItsOrder) {
   EXPECT_EQ(runs[0].config.noise.placement, Placement::kGradient);
   EXPECT_EQ(runs[1].config.train.batch_schedule.at(0).epoch, 2);
   EXPECT_EQ(runs[1].config.train.batch_schedule.at(0).lr, 1.6);
+  EXPECT_THAT(runs[1].config.train.no_decay, ElementsAre("*.bias", "*bn*"));
   EXPECT_TRUE(read_variants("mnist-lenet", o.recipes).empty()) << "without a file";
 }
 

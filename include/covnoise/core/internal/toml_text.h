@@ -12,4 +12,7 @@ constexpr std::size_t kLargestToml = std::size_t{1} << 20;  ///< bytes
 /// whose tables it nests without limit; a text too large for a configuration.
 std::string toml_problem(std::string_view text);
 
+/// A text as TOML writes it, in double quotes.
+std::string quoted_text(const std::string& text);
+
 }  // namespace covnoise
