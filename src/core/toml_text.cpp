@@ -125,10 +125,18 @@ std::string toml_problem(std::string_view text) {
   return fmt::format("{}:{}: {}", lines + 1, columns + 1, what);
 }
 
-std::string quoted_text(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) result += (c == '"' || c == '\\' ? "\\" : "") + std::string(1, c);
-  return result + "\"";
+std::string quoted_text(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      quoted += {'\\', c};
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
 }
 
 }  // namespace covnoise

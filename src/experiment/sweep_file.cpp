@@ -2,7 +2,6 @@
 #include "covnoise/core/internal/did_you_mean.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/core/internal/parse_toml.h"
-#include "covnoise/core/internal/toml_text.h"
 #include "covnoise/experiment/sweep.h"
 
 #include <fmt/format.h>
@@ -133,9 +132,7 @@ class SweepDocument {
     if (const auto* text = node.as_string()) return **text;
     const auto* list = node.as_array();
     if (!list) return source_text(node.source());
-    std::vector<std::string> parts;
-    for (const auto& part : *list) parts.push_back(part.is_string() ? quoted_text(**part.as_string()) : text_of(part));
-    return fmt::format("[{}]", fmt::join(parts, ","));
+    return list_text(*list, ",", [this](const toml::node& part) { return text_of(part); });
   }
 
   /// Of a value on one line. Columns count characters from 1, not bytes.

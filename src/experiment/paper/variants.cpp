@@ -4,7 +4,6 @@
 #include "covnoise/core/internal/did_you_mean.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/core/internal/parse_toml.h"
-#include "covnoise/core/internal/toml_text.h"
 #include "covnoise/train/regimes.h"
 
 #include <fmt/format.h>
@@ -19,17 +18,10 @@ namespace {
 std::string text_of(const toml::node& node) {
   if (const auto* text = node.as_string()) return **text;
   if (const auto* number = node.as_floating_point()) return fmt::to_string(**number);
-  const auto* list = node.as_array();
-  if (!list) {
-    std::ostringstream text;
-    node.visit([&](const auto& of_type) { text << of_type; });
-    return text.str();
-  }
-  std::string text;
-  for (const auto& part : *list) {
-    text += (text.empty() ? "[" : ", ") + (part.is_string() ? quoted_text(**part.as_string()) : text_of(part));
-  }
-  return text.empty() ? "[]" : text + "]";
+  if (const auto* list = node.as_array()) return list_text(*list, ", ", text_of);
+  std::ostringstream text;
+  node.visit([&](const auto& of_type) { text << of_type; });
+  return text.str();
 }
 
 /// "key=value" for every key of the table and of the tables in it, except the regime.

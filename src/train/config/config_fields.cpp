@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "covnoise/core/internal/toml_text.h"
 #include "covnoise/noise/structure.h"
 
 namespace covnoise {
@@ -132,20 +133,7 @@ std::string text_of(double value) {
   return text;
 }
 
-std::string text_of(const std::string& value) {
-  std::string text = "\"";
-  for (const char c : value) {
-    if (c == '"' || c == '\\') {
-      text += {'\\', c};
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      text += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      text += c;
-    }
-  }
-  return text + '"';
-}
-
+std::string text_of(const std::string& value) { return quoted_text(value); }
 std::string text_of(Labels labels) { return fmt::format("\"{}\"", labels_name(labels)); }
 std::string text_of(Placement placement) { return fmt::format("\"{}\"", placement_name(placement)); }
 std::string text_of(const NoiseScale& scale) { return scale.match ? "\"match\"" : text_of(scale.factor); }

@@ -28,4 +28,15 @@ inline toml::table parse_toml(std::string_view text, const std::string& name,
   }
 }
 
+/// A list as it is written after "key=" on the command line: texts in quotes, other parts by `text_of`.
+inline std::string list_text(const toml::array& list, const char* separator,
+                             const std::function<std::string(const toml::node&)>& text_of) {
+  std::string text;
+  for (const auto& part : list) {
+    text += text.empty() ? "[" : separator;
+    text += part.is_string() ? quoted_text(**part.as_string()) : text_of(part);
+  }
+  return text.empty() ? "[]" : text + "]";
+}
+
 }  // namespace covnoise

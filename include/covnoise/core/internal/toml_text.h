@@ -13,6 +13,6 @@ constexpr std::size_t kLargestToml = std::size_t{1} << 20;  ///< bytes
 std::string toml_problem(std::string_view text);
 
 /// A text as TOML writes it, in double quotes.
-std::string quoted_text(const std::string& text);
+std::string quoted_text(std::string_view text);
 
 }  // namespace covnoise
