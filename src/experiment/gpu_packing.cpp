@@ -1,19 +1,51 @@
 #include "experiment/gpu_packing.h"
 
 #include <c10/core/Device.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 
 namespace covnoise {
 namespace {
 
-bool on_gpu(const Config& config) { return at::Device(config.run.device).is_cuda(); }
+constexpr const char* kNoLimit = "100";
 
 /// Whether a run leaves most of a GPU idle.
 bool small(const Config& config) { return config.train.batch < 1024; }
 
 }  // namespace
+
+Packing::Packing(const nlohmann::ordered_json& kept) : side_by_side_(kept.value("side_by_side", std::size_t{0})) {
+  if (side_by_side_ == 0) return;
+  std::istringstream list(kept.value("mps_percentage", kNoLimit));
+  for (std::string one; std::getline(list >> std::ws, one, ',');) percentages_.push_back(one);
+}
+
+void Packing::add_percentage(const std::string& percentage) {
+  const std::string one = percentage.empty() ? kNoLimit : percentage;
+  if (std::find(percentages_.begin(), percentages_.end(), one) != percentages_.end()) return;
+  percentages_.push_back(one);
+  changed_ = true;
+}
+
+bool Packing::add_side_by_side(std::size_t now) {
+  const bool write = changed_ || now > side_by_side_;
+  side_by_side_ = std::max(side_by_side_, now);
+  changed_ = false;
+  return write;
+}
+
+nlohmann::ordered_json Packing::to_json() const {
+  nlohmann::ordered_json json = {{"side_by_side", side_by_side_}};
+  if (percentages_ != std::vector<std::string>{kNoLimit})
+    json["mps_percentage"] = fmt::format("{}", fmt::join(percentages_, ", "));
+  return json;
+}
+
+bool on_gpu(const Config& config) { return at::Device(config.run.device).is_cuda(); }
 
 std::int64_t side_by_side(const Config& config, std::int64_t asked) {
   if (asked > 0) return asked;

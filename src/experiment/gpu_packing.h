@@ -1,6 +1,8 @@
 #pragma once
 #include "covnoise/train/config.h"
 
+#include <nlohmann/json.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -9,9 +11,27 @@
 
 namespace covnoise {
 
-/// The document of a run (StoredRun::document) that says how many runs were trained at once with it, at most, and the
-/// percentage of the GPU that it was limited to.
+/// The document of a run (StoredRun::document) with its Packing.
 constexpr const char* kPacking = "packing";
+
+/// How many runs were trained at once with a run, at most, and the percentages of the GPU that it was limited to, in
+/// their order: one, or more if it was resumed with another.
+class Packing {
+ public:
+  /// What is known of a run so far; an empty object of a new one.
+  explicit Packing(const nlohmann::ordered_json& kept);
+  /// Begins a process of the run; empty: without a limit.
+  void add_percentage(const std::string& percentage);
+  bool add_side_by_side(std::size_t now);  ///< whether there is something to write
+  nlohmann::ordered_json to_json() const;
+
+ private:
+  std::size_t side_by_side_;
+  std::vector<std::string> percentages_;
+  bool changed_ = false;
+};
+
+bool on_gpu(const Config& config);
 
 /// How many runs like this one are trained in parallel: `asked`, or if that is 0, as many as suit the device.
 std::int64_t side_by_side(const Config& config, std::int64_t asked);

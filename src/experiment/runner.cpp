@@ -13,6 +13,7 @@
 #include "covnoise/train/internal/stored_run.h"
 #include "experiment/durations.h"
 #include "experiment/gpu_packing.h"
+#include "experiment/gpu_slots.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -24,6 +25,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <memory>
 #include <thread>
 
 namespace covnoise {
@@ -31,7 +33,8 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr auto kPoll = std::chrono::milliseconds(50);
-constexpr double kAround = 5;  // seconds before and after a training: to load LibTorch and data, to save the end
+constexpr int kPollsPerCount = 20;  // how often the trainings of other commands are counted
+constexpr double kAround = 5;       // seconds before and after a training: to load LibTorch and data, to save the end
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -104,6 +107,7 @@ class Queue {
       }
       if (running_.empty()) break;  // nothing of what is left ends in time
       std::this_thread::sleep_for(kPoll);
+      if (++polls_ % kPollsPerCount == 0) note_packing();
       collect(bar);
     }
     bar.clear();
@@ -129,7 +133,8 @@ class Queue {
   struct Job {
     std::size_t index;
     ChildProcess process;
-    std::size_t side_by_side;  // the most so far
+    Packing packing;
+    std::unique_ptr<GpuSlot> slot;  // on a GPU
   };
 
   bool time_is_up() const { return clock_() >= end_; }
@@ -184,22 +189,24 @@ class Queue {
         "--threads",
         fmt::to_string(std::max<std::int64_t>(1, available_processors() / side_by_side(spec.config, options_.jobs)))};
     if (!options_.data_dir.empty()) words.insert(words.end(), {"--data-dir", options_.data_dir});
-    const auto before = kept_json(packing_of(spec)).value("side_by_side", std::size_t{0});  // of a run that is resumed
+    const auto limit = mps_percentage(spec.config, options_.jobs);
     std::vector<std::string> environment;
-    if (const auto limit = mps_percentage(spec.config, options_.jobs); !limit.empty())
-      environment.push_back(fmt::format("{}={}", kMpsPercentage, limit));
-    running_.push_back({index, ChildProcess({words, environment, log}), before});
-    for (auto& job : running_) note_packing(job);
+    if (!limit.empty()) environment.push_back(fmt::format("{}={}", kMpsPercentage, limit));
+    Packing packing(kept_json(packing_of(spec)));  // of a run that is resumed
+    packing.add_percentage(limit);
+    auto slot = on_gpu(spec.config) ? std::make_unique<GpuSlot>(slots_, spec.config.run.device) : nullptr;
+    running_.push_back({index, ChildProcess({words, environment, log}), packing, std::move(slot)});
+    note_packing();
   }
 
-  void note_packing(Job& job) {
-    if (job.side_by_side >= running_.size()) return;
-    job.side_by_side = running_.size();
-    const auto& spec = results_[job.index].spec;
-    nlohmann::json packing = {{"side_by_side", job.side_by_side}};
-    if (const auto limit = mps_percentage(spec.config, options_.jobs); !limit.empty())
-      packing["mps_percentage"] = limit;
-    write_file_synced(packing_of(spec), packing.dump() + "\n");
+  /// Writes down how many share a device where it is more than before, those of other commands included.
+  void note_packing() {
+    for (auto& job : running_) {
+      const auto& spec = results_[job.index].spec;
+      const auto on_device = job.slot ? gpu_slots_taken(slots_, spec.config.run.device) : 0;
+      if (job.packing.add_side_by_side(std::max(running_.size(), on_device)))
+        write_file_synced(packing_of(spec), job.packing.to_json().dump() + "\n");
+    }
   }
 
   fs::path packing_of(const RunSpec& spec) const { return folder_of(spec) / (std::string(kPacking) + ".json"); }
@@ -252,6 +259,8 @@ class Queue {
   }
 
   const RunnerOptions& options_;
+  const fs::path slots_ = options_.gpu_slots.empty() ? gpu_slot_folder() : options_.gpu_slots;
+  int polls_ = 0;
   SignalRelay relay_;
   std::function<double()> clock_;
   double end_;

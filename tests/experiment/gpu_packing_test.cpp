@@ -45,6 +45,22 @@ TEST(GpuPacking, ManySmallBatchesAreLimitedToAPartOfTheGpu) {
   ::unsetenv(kMpsPercentage);
 }
 
+TEST(GpuPacking, OfARunIsTheMostAndEveryPercentage) {
+  Packing packing(nlohmann::ordered_json::object());
+  packing.add_percentage("");
+  EXPECT_TRUE(packing.add_side_by_side(2));
+  EXPECT_FALSE(packing.add_side_by_side(1));
+  EXPECT_EQ(packing.to_json().dump(), R"({"side_by_side":2})");
+  Packing resumed(packing.to_json());
+  resumed.add_percentage("30");
+  EXPECT_TRUE(resumed.add_side_by_side(1)) << "another percentage";
+  EXPECT_EQ(resumed.to_json().dump(), R"({"side_by_side":2,"mps_percentage":"100, 30"})");
+  Packing again(resumed.to_json());
+  again.add_percentage("100");
+  EXPECT_FALSE(again.add_side_by_side(2));
+  EXPECT_EQ(again.to_json(), resumed.to_json());
+}
+
 TEST(GpuPacking, OnACpuTheOrderAndTheNumberDecide) {
   const Config small = run_of("cpu", 128), large = run_of("cpu", 4096);
   EXPECT_EQ(next_to_start({&large, &small}, {&small}, 2), 0u);

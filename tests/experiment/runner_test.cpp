@@ -7,6 +7,7 @@
 #include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/internal/run_folder.h"
 #include "covnoise/train/internal/stored_run.h"
+#include "experiment/gpu_slots.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
 
@@ -27,6 +28,7 @@ class TimedRuns : public ::testing::Test {
     RunnerOptions options;
     options.out = folder_.path() / "out";
     options.program = testing::program();
+    options.gpu_slots = folder_.path() / "slots";
     options.say = [this](const std::string& line) { said_ += line + "\n"; };
     return options;
   }
@@ -127,6 +129,20 @@ TEST_F(TimedRuns, ShareAGpuInPartsIfTheyAreManyAndSmall) {
   EXPECT_THAT(read_file(folder_of(one).root / "packing.json"), HasSubstr(R"("mps_percentage":"30")"));
   run.jobs = 1;
   EXPECT_THAT(failures_of(run_all({one}, run)), ElementsAre(HasSubstr("limit= ")));
+  EXPECT_THAT(read_file(folder_of(one).root / "packing.json"), HasSubstr(R"("mps_percentage":"30, 100")"));
+}
+
+TEST_F(TimedRuns, CountThoseOfOtherCommandsOnTheirGpu) {
+  auto run = options();
+  run.program = folder_.path() / "program";
+  write_file_synced(run.program, "#!/bin/sh\nexit 1\n");
+  fs::permissions(run.program, fs::perms::owner_all);
+  run.jobs = 1;
+  auto one = spec(0, 1);
+  one.config.run.device = "cuda";
+  const GpuSlot other(run.gpu_slots, "cuda:0"), elsewhere(run.gpu_slots, "cuda:1");
+  run_all({one}, run);
+  EXPECT_EQ(read_file(folder_of(one).root / "packing.json"), "{\"side_by_side\":2}\n");
 }
 
 }  // namespace

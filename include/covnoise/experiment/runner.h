@@ -36,6 +36,7 @@ struct RunnerOptions {
   std::vector<RunSummary> known;  ///< runs finished elsewhere: their durations count where `out` has no run like it
   std::function<void(const RunSpec&)> ended = [](const RunSpec&) {};  ///< called after each run, not after failed ones
   std::function<double()> clock;                                      ///< in seconds, for tests; empty: the time
+  std::filesystem::path gpu_slots;  ///< where commands count the runs on a GPU, for tests; empty: the user's folder
   std::function<int()> stop_signal = [] { return 0; };    ///< polled; if not 0, the runs are ended with this signal
   std::function<bool()> stop_now = [] { return false; };  ///< whether they get it a second time, and stop within a step
   bool progress_bar = false;
@@ -46,9 +47,10 @@ struct RunnerOptions {
 /// folder lists the versions that trained it. Finished and diverged runs of the same configuration are not repeated,
 /// interrupted ones are resumed; a folder with another configuration is an Error. A run that fails does not stop the
 /// others. After a stop signal the runs save their state, and an Error with exit code 128 + signal says how many are
-/// left. packing.json in a run's folder says how many runs were trained at once with it, at most ("side_by_side"), and
-/// to what part of a GPU's multiprocessors MPS, if it ran, limited it ("mps_percentage", if there was a limit). When
-/// `minutes` are over, runs that are not finished have neither a summary nor a failure.
+/// left. packing.json in a run's folder says how many runs were trained at once with it, at most ("side_by_side": those
+/// of this command and, on a GPU, of others), and to what part of a GPU's multiprocessors MPS, if it ran, limited it
+/// ("mps_percentage", if there was a limit; "16, 30" of a run that was resumed with another one). When `minutes` are
+/// over, runs that are not finished have neither a summary nor a failure.
 std::vector<RunResult> run_all(const std::vector<RunSpec>& specs, const RunnerOptions& options);
 
 /// The results of the runs available below `out`, without training any.
