@@ -38,10 +38,13 @@ bool Packing::add_side_by_side(std::size_t now) {
   return write;
 }
 
+bool Packing::alone() const { return side_by_side_ == 1 && unlimited(); }
+
+bool Packing::unlimited() const { return percentages_ == std::vector<std::string>{kNoLimit}; }
+
 nlohmann::ordered_json Packing::to_json() const {
   nlohmann::ordered_json json = {{"side_by_side", side_by_side_}};
-  if (percentages_ != std::vector<std::string>{kNoLimit})
-    json["mps_percentage"] = fmt::format("{}", fmt::join(percentages_, ", "));
+  if (!unlimited()) json["mps_percentage"] = fmt::format("{}", fmt::join(percentages_, ", "));
   return json;
 }
 

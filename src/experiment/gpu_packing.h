@@ -22,10 +22,13 @@ class Packing {
   explicit Packing(const nlohmann::ordered_json& kept);
   /// Begins a process of the run; empty: without a limit.
   void add_percentage(const std::string& percentage);
-  bool add_side_by_side(std::size_t now);  ///< whether there is something to write
+  bool add_side_by_side(std::size_t now);                     ///< whether there is something to write
+  std::size_t side_by_side() const { return side_by_side_; }  ///< 0: not recorded
+  bool alone() const;                                         ///< whether it had the whole device to itself
   nlohmann::ordered_json to_json() const;
 
  private:
+  bool unlimited() const;
   std::size_t side_by_side_;
   std::vector<std::string> percentages_;
   bool changed_ = false;

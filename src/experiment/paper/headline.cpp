@@ -42,22 +42,23 @@ const Cell* best_large_batch(const Context& context, const Row& row) {
   return best;
 }
 
-/// "57" for runs that were trained alone, "110 (2 at once)" or "110*" if none was.
+/// "57" for runs that were trained alone; if none was, "110 (2 at once)", "80 (on a part of the GPU)" or "110*".
 std::string seconds_text(const Cell& cell) {
   std::vector<double> alone, seconds;
-  std::int64_t most = 0;
+  std::size_t most = 0;
   bool known = true;
   for (const auto* run : cell.with_state(RunState::kFinished)) {
-    const auto at_once = run->stored->document(kPacking).value("side_by_side", std::int64_t{0});
+    const Packing packing(run->stored->document(kPacking));
     seconds.push_back(run->summary.seconds);
-    if (at_once == 1) alone.push_back(run->summary.seconds);
-    known = known && at_once > 0;
-    most = std::max(most, at_once);
+    if (packing.alone()) alone.push_back(run->summary.seconds);
+    known = known && packing.side_by_side() > 0;
+    most = std::max(most, packing.side_by_side());
   }
   if (seconds.empty()) return "-";
   const auto mean = fmt::format("{:.0f}", mean_std_of(alone.empty() ? seconds : alone).mean);
   if (!alone.empty()) return mean;
-  return known ? fmt::format("{} ({} at once)", mean, most) : mean + "*";
+  if (!known) return mean + "*";
+  return most == 1 ? mean + " (on a part of the GPU)" : fmt::format("{} ({} at once)", mean, most);
 }
 
 std::string accuracy_text(const Cell& cell) {

@@ -50,8 +50,23 @@ std::string settings_text(const Cell& cell) {
   return "";
 }
 
+bool not_run(const Cell& cell) { return cell.with_state(RunState::kMissing).size() == cell.runs.size(); }
+
+/// "Not run: MNIST, F1: lb-kfac, lb-full. CIFAR-10, C1: ..."; empty if the table has everything.
+std::string left_out_note(const Context& context) {
+  std::string note, last;
+  for (const auto& cell : context.cells) {
+    if (!not_run(cell)) continue;
+    note += cell.row.network == last ? fmt::format(", {}", cell.regime)
+                                     : fmt::format("{} {}: {}", last.empty() ? "" : ".", cell.row.network, cell.regime);
+    last = cell.row.network;
+  }
+  return note.empty() ? "" : fmt::format("Not run:{}.", note);
+}
+
 std::string norm_text(const MeanStd& norm) { return norm.count == 0 ? "-" : fmt::format("{:.1f}", norm.mean); }
 
+/// Without the cells that have not been run.
 Table variant_table(const Context& context, const std::vector<Line>& lines) {
   Table table{"",
               {"network", "regime", "test [%]", "seeds", "difference to lb [95 % interval]", "p", "|weights|",
@@ -59,6 +74,7 @@ Table variant_table(const Context& context, const std::vector<Line>& lines) {
               {}};
   std::string last;
   for (const auto& cell : context.cells) {
+    if (not_run(cell)) continue;
     const auto line = std::find_if(lines.begin(), lines.end(), [&](const Line& one) { return one.cell == &cell; });
     const bool compared = line != lines.end() && line->difference.there();
     const auto a = accuracies_of(cell);
@@ -140,6 +156,7 @@ Result make_variants(const Context& context) {
   Result result;
   result.tables = {variant_table(context, lines)};
   result.notes = {kAccuracyNote, kVariantNote};
+  if (const auto note = left_out_note(context); !note.empty()) result.notes.push_back(note);
   if (!pooled.empty()) {
     result.tables.push_back(pooled_table(pooled));
     result.notes.emplace_back(kPooledNote);
