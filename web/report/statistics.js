@@ -14,6 +14,7 @@ const kQuantities = [
   ['epochs', 'val_loss', 'held-out loss', 1],
   ['epochs', 'val_accuracy', 'held-out accuracy [%]', kPercent],
   ['epochs', 'weight_norm', 'weight norm after the epoch', 1],
+  ['epochs', 'clip_factor', 'clipping factor, mean of the epoch', 1],
   ['steps', 'train_loss', 'train loss of single steps', 1],
   ['steps', 'train_accuracy', 'train accuracy of single steps [%]', kPercent],
   ['steps', 'lr', 'learning rate', 1],

@@ -20,9 +20,14 @@ void Progress::add(const StepResult& result) {
   square_average = kKeep * square_average + (1 - kKeep) * square;
 }
 
+void Progress::add_logged(const StepResult& result) {
+  epoch_clip_factors += result.clip_factor;
+  ++epoch_logged;
+}
+
 void Progress::start_epoch() {
-  epoch_loss = 0;
-  epoch_correct = epoch_examples = 0;
+  epoch_loss = epoch_clip_factors = 0;
+  epoch_correct = epoch_examples = epoch_logged = 0;
 }
 
 std::optional<double> Progress::noise_scale() const {
@@ -35,6 +40,8 @@ nlohmann::json Progress::to_json() const {
                          {"epoch_loss", epoch_loss},
                          {"epoch_correct", epoch_correct},
                          {"epoch_examples", epoch_examples},
+                         {"epoch_clip_factors", epoch_clip_factors},
+                         {"epoch_logged", epoch_logged},
                          {"best_accuracy", best_accuracy},
                          {"trace_average", trace_average},
                          {"square_average", square_average}};
@@ -48,6 +55,8 @@ Progress Progress::from_json(const nlohmann::json& json) try {
   progress.epoch_loss = json.at("epoch_loss");
   progress.epoch_correct = json.at("epoch_correct");
   progress.epoch_examples = json.at("epoch_examples");
+  progress.epoch_clip_factors = json.value("epoch_clip_factors", 0.0);  // not in checkpoints of version 0.2
+  progress.epoch_logged = json.value("epoch_logged", std::int64_t{0});
   progress.best_accuracy = json.at("best_accuracy");
   progress.trace_average = json.at("trace_average");
   progress.square_average = json.at("square_average");

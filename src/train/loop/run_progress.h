@@ -12,12 +12,15 @@ struct Progress {
   std::int64_t step = 0;  ///< steps done
   double epoch_loss = 0;  ///< sums over the steps of the current epoch, weighted by examples
   std::int64_t epoch_correct = 0, epoch_examples = 0;
-  double best_accuracy = -1;  ///< at a scheduled checkpoint: validation, or test if nothing is held out
+  double epoch_clip_factors = 0;  ///< sum over the logged steps of the current epoch
+  std::int64_t epoch_logged = 0;  ///< how many they are
+  double best_accuracy = -1;      ///< at a scheduled checkpoint: validation, or test if nothing is held out
   std::optional<std::int64_t> best_step;
   double trace_average = 0, square_average = 0;  ///< smoothed numerator and denominator of the noise scale
 
   /// Adds the results of a step; `step` is not changed.
   void add(const StepResult& result);
+  void add_logged(const StepResult& result);  ///< what only logged steps have
   void start_epoch();
   /// The critical batch size of McCandlish et al. (2018), Tr S / |G|^2, from averages over steps: one step's ratio is
   /// too noisy, and |g|^2 - Tr S / M can be negative.

@@ -194,6 +194,7 @@ void TrainingRun::one_step(MetricsWriter* metrics) {
   if (logged || device_.is_cpu() || place + 1 == steps || (!all_reduce && options_.stop_requested()))
     last = collect(metrics);
   training_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  if (logged) progress_.add_logged(last);
   if (logged && metrics) log_step(last, *metrics);
 }
 
@@ -302,6 +303,8 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
   record["lr"] = schedule_.lr(progress_.step - 1);
   record["batch"] = schedule_.batch(epoch);
   record["weight_norm"] = parameters_.values().norm().item<double>();
+  if (config_.train.clip_norm > 0 && progress_.epoch_logged > 0)
+    record["clip_factor"] = progress_.epoch_clip_factors / static_cast<double>(progress_.epoch_logged);
   record["images_per_s"] = speed;
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
   if (files.metrics) {

@@ -88,6 +88,28 @@ TEST(ClippedTraining, RecordsTheFactorAndTheTemperaturesItLeaves) {
   EXPECT_NEAR(first["noise_temperature"].get<double>(), factor * 0.01 * 0.1 * (1.0 / 16 - 1.0 / 64), 1e-12);
 }
 
+TEST(ClippedTraining, RecordsTheMeanFactorOfAnEpoch) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("lb-diag", "mlp");
+  options.config.train.clip_norm = 0.05;
+  options.out = folder / "run";
+  train(options);
+  double sum = 0;
+  int steps = 0, epochs = 0;
+  for (const auto& record : read_metrics(options.out)) {
+    if (record["kind"] == "step") {
+      sum += record["clip_factor"].get<double>();
+      ++steps;
+    } else if (record["kind"] == "epoch") {
+      ASSERT_GT(steps, 1);
+      EXPECT_DOUBLE_EQ(record["clip_factor"].get<double>(), sum / steps);
+      sum = steps = 0;
+      ++epochs;
+    }
+  }
+  EXPECT_GT(epochs, 1);
+}
+
 TEST(ClippedTraining, HasTheMatchedTemperature) {
   const testing::TemporaryFolder folder;
   for (const auto placement : {Placement::kUpdate, Placement::kGradient}) {
