@@ -139,7 +139,10 @@ void keep_records(const std::vector<Cell>& cells, const Options& options) {
   for (const auto& cell : cells) {
     for (const auto& run : cell.runs) {
       if (!run.there()) continue;
-      records[record_file(cell.row.recipe, options)].push_back(kept_of(run));
+      const auto file = record_file(cell.row.recipe, options);
+      // What was read from the file is in it, unless another command has replaced it by something newer.
+      if (run.stored->path().parent_path() == file.parent_path()) continue;
+      records[file].push_back(kept_of(run));
     }
   }
   for (const auto& [file, of_row] : records) update_records(file, of_row);

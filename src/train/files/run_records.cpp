@@ -38,6 +38,7 @@ bool is_record_file(const fs::path& path) {
 std::vector<StoredRun> read_records(const fs::path& file) { return parse_records(file, text_of(file)); }
 
 void update_records(const fs::path& file, const std::vector<Json>& records) {
+  const FolderLock lock(file.parent_path());  // another command may have records of the same row
   const std::string before = text_of(file);
   std::map<std::string, std::string> lines;  // by name
   for (const auto& run : parse_records(file, before)) lines[run.name()] = run.record({}).dump();
@@ -45,7 +46,6 @@ void update_records(const fs::path& file, const std::vector<Json>& records) {
   std::string after;
   for (const auto& [name, line] : lines) after += line + "\n";
   if (after == before) return;
-  create_folders(file.parent_path());
   write_file_synced(file, gzip(after));
 }
 

@@ -1,5 +1,6 @@
 // Which runs and records an item takes, and what it leaves alone.
 #include "covnoise/core/error.h"
+#include "experiment/paper/cells.h"
 #include "experiment/paper/paper_fixture.h"
 
 #include <gmock/gmock.h>
@@ -70,6 +71,24 @@ TEST_F(PaperTest, TheRecordOfARunIsKeptAsSoonAsItHasEnded) {
     EXPECT_EQ(line["kind"], "epoch");
     EXPECT_GT(line["weight_norm"].get<double>(), 0) << line;
   }
+}
+
+/// Two commands with one results folder: the table of one was begun before the other's run had ended.
+TEST_F(PaperTest, ANewerRecordOfAnotherCommandStays) {
+  auto o = options(false);
+  o.train = false;
+  o.rows = {"mnist-mlp"};
+  o.seeds = {0};
+  const auto spec = planned_runs("table2", o)[0];
+  pretend(spec, 20, 0.90, 0.89);
+  reproduce("table2", o);
+  remove_tree(folder_.path() / "paper" / "runs");  // of the other command's machine
+  const auto cells = read_cells(find_item("table2", false), o);
+  auto newer = records("mnist-mlp").at("sb-s0").record({});
+  newer["metrics"].back()["epoch"] = 50;
+  update_records(results() / "runs/mnist-mlp.jsonl.gz", {newer});
+  keep_records(cells, o);
+  EXPECT_EQ(records("mnist-mlp").at("sb-s0").metrics().back()["epoch"], 50);
 }
 
 /// Earlier versions kept a folder per run in results/runs/<row>/.

@@ -13,6 +13,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace covnoise {
 namespace {
 
@@ -67,6 +69,23 @@ TEST_F(RunRecords, KeepEverythingExceptSingleSteps) {
   EXPECT_EQ(record.document("software"), Json({{"libtorch", "2.11.0"}}));
   EXPECT_TRUE(record.document("other").empty());
   EXPECT_EQ(summarize(record).test_accuracy, 0.1);
+}
+
+/// Commands that train different regimes of a row at the same time.
+TEST_F(RunRecords, OfSeveralWritersAreAllKept) {
+  constexpr int kWriters = 4, kEach = 10;
+  auto record = make("run", 0).record({});
+  std::vector<std::thread> writers;
+  for (int writer = 0; writer < kWriters; ++writer) {
+    writers.emplace_back([this, writer, own = record]() mutable {
+      for (int i = 0; i < kEach; ++i) {
+        own["run"] = fmt::format("run-{}-{}", writer, i);
+        update_records(file_, {own});
+      }
+    });
+  }
+  for (auto& writer : writers) writer.join();
+  EXPECT_EQ(read_records(file_).size(), kWriters * kEach);
 }
 
 TEST_F(RunRecords, AnUpdateReplacesByNameAndLeavesTheOthers) {

@@ -17,7 +17,8 @@ bool is_record_file(const std::filesystem::path& path);
 std::vector<StoredRun> read_records(const std::filesystem::path& file);
 
 /// Puts records into the file, in place of those of the same name, and leaves the others as they are. The file is
-/// replaced as a whole, and only if its content changes.
+/// replaced as a whole, and only if its content changes. Processes that update records in one folder wait for each
+/// other.
 void update_records(const std::filesystem::path& file, const std::vector<nlohmann::ordered_json>& records);
 
 }  // namespace covnoise
