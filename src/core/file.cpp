@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <ftw.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -129,20 +128,6 @@ void write_new_file_synced(const fs::path& path, std::string_view data) {
   file.sync();
   file.close();
 }
-
-FolderLock::FolderLock(const fs::path& folder) {
-  create_folders(folder);
-  descriptor_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  int failed = descriptor_ < 0 ? -1 : 0;
-  while (descriptor_ >= 0 && (failed = ::flock(descriptor_, LOCK_EX)) != 0 && errno == EINTR) {
-  }
-  if (failed == 0) return;
-  const int error = errno;
-  if (descriptor_ >= 0) ::close(descriptor_);
-  throw Error(fmt::format("cannot lock {}: {}", folder.string(), std::strerror(error)));
-}
-
-FolderLock::~FolderLock() { ::close(descriptor_); }
 
 void write_file_synced(const fs::path& path, std::string_view data) {
   const fs::path temporary = folder_of(path) / ("." + path.filename().string() + ".tmp");

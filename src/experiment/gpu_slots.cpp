@@ -1,15 +1,15 @@
 #include "experiment/gpu_slots.h"
 
+#include "covnoise/core/error.h"
+#include "covnoise/core/internal/file.h"
+
 #include <c10/core/Device.h>
 #include <fmt/format.h>
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <sstream>
-#include <system_error>
 
 namespace covnoise {
 namespace {
@@ -36,19 +36,14 @@ fs::path slot(const fs::path& folder, const std::string& device, int number) {
 
 }  // namespace
 
-GpuSlot::GpuSlot(const fs::path& folder, const std::string& device) {
-  std::error_code ignored;
-  fs::create_directories(folder, ignored);
+std::optional<FileLock> take_gpu_slot(const fs::path& folder, const std::string& device) try {
+  create_folders(folder);
   for (int number = 0; number < kMostSlots; ++number) {
-    descriptor_ = ::open(slot(folder, device, number).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-    ::close(descriptor_);
-    descriptor_ = -1;
+    if (auto taken = FileLock::try_take(slot(folder, device, number))) return taken;
   }
-}
-
-GpuSlot::~GpuSlot() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  return std::nullopt;
+} catch (const Error&) {
+  return std::nullopt;
 }
 
 fs::path gpu_slot_folder() { return fs::temp_directory_path() / fmt::format("covnoise-{}", ::getuid()); }
@@ -56,10 +51,9 @@ fs::path gpu_slot_folder() { return fs::temp_directory_path() / fmt::format("cov
 std::size_t gpu_slots_taken(const fs::path& folder, const std::string& device) {
   std::size_t taken = 0;
   for (int number = 0; number < kMostSlots; ++number) {
-    const int descriptor = ::open(slot(folder, device, number).c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) break;  // slots are created in their order
-    if (::flock(descriptor, LOCK_SH | LOCK_NB) != 0) ++taken;
-    ::close(descriptor);
+    const auto path = slot(folder, device, number);
+    if (!fs::exists(path)) break;  // slots are created in their order
+    taken += is_locked(path) ? 1 : 0;
   }
   return taken;
 }

@@ -25,7 +25,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <memory>
+#include <optional>
 #include <thread>
 
 namespace covnoise {
@@ -134,7 +134,7 @@ class Queue {
     std::size_t index;
     ChildProcess process;
     Packing packing;
-    std::unique_ptr<GpuSlot> slot;  // on a GPU
+    std::optional<FileLock> slot;  // on a GPU
   };
 
   bool time_is_up() const { return clock_() >= end_; }
@@ -194,7 +194,7 @@ class Queue {
     if (!limit.empty()) environment.push_back(fmt::format("{}={}", kMpsPercentage, limit));
     Packing packing(kept_json(packing_of(spec)));  // of a run that is resumed
     packing.add_percentage(limit);
-    auto slot = on_gpu(spec.config) ? std::make_unique<GpuSlot>(slots_, spec.config.run.device) : nullptr;
+    auto slot = on_gpu(spec.config) ? take_gpu_slot(slots_, spec.config.run.device) : std::nullopt;
     running_.push_back({index, ChildProcess({words, environment, log}), packing, std::move(slot)});
     note_packing();
   }

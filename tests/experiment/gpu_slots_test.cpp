@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <memory>
+#include <optional>
 #include <string>
 
 namespace covnoise {
@@ -14,8 +14,8 @@ namespace {
 class GpuSlotsTest : public ::testing::Test {
  protected:
   std::size_t taken(const std::string& device) const { return gpu_slots_taken(folder_.path() / "slots", device); }
-  std::unique_ptr<GpuSlot> take(const std::string& device) const {
-    return std::make_unique<GpuSlot>(folder_.path() / "slots", device);
+  std::optional<FileLock> take(const std::string& device) const {
+    return take_gpu_slot(folder_.path() / "slots", device);
   }
   testing::TemporaryFolder folder_;
 };
@@ -42,7 +42,7 @@ TEST_F(GpuSlotsTest, KnowTheDeviceThatAProcessSees) {
 }
 
 TEST_F(GpuSlotsTest, AreNotNeededToTrain) {
-  const GpuSlot nowhere("/proc/covnoise", "cuda");
+  EXPECT_FALSE(take_gpu_slot("/proc/covnoise", "cuda").has_value());
   EXPECT_EQ(gpu_slots_taken("/proc/covnoise", "cuda"), 0u);
 }
 

@@ -140,7 +140,7 @@ TEST_F(TimedRuns, CountThoseOfOtherCommandsOnTheirGpu) {
   run.jobs = 1;
   auto one = spec(0, 1);
   one.config.run.device = "cuda";
-  const GpuSlot other(run.gpu_slots, "cuda:0"), elsewhere(run.gpu_slots, "cuda:1");
+  const auto other = take_gpu_slot(run.gpu_slots, "cuda:0"), elsewhere = take_gpu_slot(run.gpu_slots, "cuda:1");
   run_all({one}, run);
   EXPECT_EQ(read_file(folder_of(one).root / "packing.json"), "{\"side_by_side\":2}\n");
 }

@@ -172,9 +172,10 @@ std::vector<const Trained*> Cell::with_state(RunState state) const {
   return found;
 }
 
+bool Cell::not_run() const { return with_state(RunState::kMissing).size() == runs.size(); }
+
 std::string Cell::remark() const {
-  const auto missing = with_state(RunState::kMissing);
-  if (missing.size() == runs.size()) return "not run";
+  if (not_run()) return "not run";
   std::string text;
   for (const auto& run : runs) {
     if (run.state == RunState::kFinished) continue;

@@ -22,6 +22,7 @@ struct Cell {
   std::vector<Trained> runs;  ///< by seed
 
   std::vector<const Trained*> with_state(RunState state) const;
+  bool not_run() const;  ///< whether none of its runs was begun
   /// What is missing, such as "seed 1 3 of 50 epochs, seed 2 not run"; empty if nothing is.
   std::string remark() const;
 };

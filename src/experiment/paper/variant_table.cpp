@@ -50,13 +50,11 @@ std::string settings_text(const Cell& cell) {
   return "";
 }
 
-bool not_run(const Cell& cell) { return cell.with_state(RunState::kMissing).size() == cell.runs.size(); }
-
 /// "Not run: MNIST, F1: lb-kfac, lb-full. CIFAR-10, C1: ..."; empty if the table has everything.
 std::string left_out_note(const Context& context) {
   std::string note, last;
   for (const auto& cell : context.cells) {
-    if (!not_run(cell)) continue;
+    if (!cell.not_run()) continue;
     note += cell.row.network == last ? fmt::format(", {}", cell.regime)
                                      : fmt::format("{} {}: {}", last.empty() ? "" : ".", cell.row.network, cell.regime);
     last = cell.row.network;
@@ -74,7 +72,7 @@ Table variant_table(const Context& context, const std::vector<Line>& lines) {
               {}};
   std::string last;
   for (const auto& cell : context.cells) {
-    if (not_run(cell)) continue;
+    if (cell.not_run()) continue;
     const auto line = std::find_if(lines.begin(), lines.end(), [&](const Line& one) { return one.cell == &cell; });
     const bool compared = line != lines.end() && line->difference.there();
     const auto a = accuracies_of(cell);

@@ -1,15 +1,11 @@
 #include "covnoise/train/internal/run_folder.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
+#include <utility>
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/digest.h"
@@ -47,6 +43,14 @@ std::string unusual_settings(const Config& config) {
   return text;
 }
 
+FileLock taken_lock(const RunFolder& folder) {
+  create_folders(folder.root);
+  auto lock = FileLock::try_take(folder.lock());
+  require(lock.has_value(), fmt::format("{} is in use by another covnoise process; wait for it or choose another --out",
+                                        folder.root.string()));
+  return std::move(*lock);
+}
+
 }  // namespace
 
 std::filesystem::path RunFolder::snapshot(std::int64_t step) const {
@@ -81,21 +85,6 @@ void record_configuration(const RunFolder& folder, const Config& config) {
   write_file_synced(folder.config(), to_checked_toml(there));
 }
 
-RunLock::RunLock(const RunFolder& folder) {
-  create_folders(folder.root);
-  const std::string path = folder.lock().string();
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) throw Error(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-  const int error = errno;
-  ::close(descriptor_);
-  if (error == EWOULDBLOCK) {
-    throw Error(fmt::format("{} is in use by another covnoise process; wait for it or choose another --out",
-                            folder.root.string()));
-  }
-  throw Error(fmt::format("cannot lock {}: {}", path, std::strerror(error)));
-}
-
-RunLock::~RunLock() { ::close(descriptor_); }
+RunLock::RunLock(const RunFolder& folder) : lock_(taken_lock(folder)) {}
 
 }  // namespace covnoise

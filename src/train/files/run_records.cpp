@@ -1,6 +1,7 @@
 #include "covnoise/train/internal/run_records.h"
 
 #include "covnoise/core/internal/file.h"
+#include "covnoise/core/internal/file_lock.h"
 #include "covnoise/core/internal/gzip.h"
 #include "covnoise/core/internal/json.h"
 
@@ -38,7 +39,8 @@ bool is_record_file(const fs::path& path) {
 std::vector<StoredRun> read_records(const fs::path& file) { return parse_records(file, text_of(file)); }
 
 void update_records(const fs::path& file, const std::vector<Json>& records) {
-  const FolderLock lock(file.parent_path());  // another command may have records of the same row
+  create_folders(file.parent_path());
+  const auto lock = FileLock::wait_for(file.parent_path());  // another command may have records of the same row
   const std::string before = text_of(file);
   std::map<std::string, std::string> lines;  // by name
   for (const auto& run : parse_records(file, before)) lines[run.name()] = run.record({}).dump();

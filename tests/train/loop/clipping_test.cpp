@@ -72,13 +72,18 @@ INSTANTIATE_TEST_SUITE_P(Table, Clipping,
                                   (info.param.by_variance ? "ByVariance" : "ByValues");
                          });
 
-TEST(ClippedTraining, RecordsTheFactorAndTheTemperaturesItLeaves) {
+/// The metrics of a training with diagonal Fisher noise whose gradients are clipped hard.
+auto clipped_training() {
   const testing::TemporaryFolder folder;
   TrainOptions options = testing::small_run("lb-diag", "mlp");
   options.config.train.clip_norm = 0.05;
   options.out = folder / "run";
   train(options);
-  const auto records = read_metrics(options.out);
+  return read_metrics(options.out);
+}
+
+TEST(ClippedTraining, RecordsTheFactorAndTheTemperaturesItLeaves) {
+  const auto records = clipped_training();
   const auto& first = records.front();
   const double factor = first["clip_factor"].get<double>();
   // g and n are nearly orthogonal: independent, with 10^5 elements each.
@@ -89,14 +94,9 @@ TEST(ClippedTraining, RecordsTheFactorAndTheTemperaturesItLeaves) {
 }
 
 TEST(ClippedTraining, RecordsTheMeanFactorOfAnEpoch) {
-  const testing::TemporaryFolder folder;
-  TrainOptions options = testing::small_run("lb-diag", "mlp");
-  options.config.train.clip_norm = 0.05;
-  options.out = folder / "run";
-  train(options);
   double sum = 0;
   int steps = 0, epochs = 0;
-  for (const auto& record : read_metrics(options.out)) {
+  for (const auto& record : clipped_training()) {
     if (record["kind"] == "step") {
       sum += record["clip_factor"].get<double>();
       ++steps;

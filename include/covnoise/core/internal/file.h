@@ -27,19 +27,6 @@ bool remove_tree(const std::filesystem::path& path);
 /// Creates `folder` and its parents; an Error says why not.
 void create_folders(const std::filesystem::path& folder);
 
-/// Keeps other processes that take the same lock out of a folder during its lifetime, for changes of several files or
-/// of what was read before. Waits for the one that has it; the kernel releases it when a process ends, in whatever way.
-class FolderLock {
- public:
-  explicit FolderLock(const std::filesystem::path& folder);  ///< creates the folder if it is missing
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_;
-};
-
 /// Renames a file or folder durably. Only a regular file is replaced; a link, a device or a pipe is an Error.
 void rename_synced(const std::filesystem::path& from, const std::filesystem::path& to);
 

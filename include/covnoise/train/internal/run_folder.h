@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <string>
 
+#include "covnoise/core/internal/file_lock.h"
 #include "covnoise/train/config.h"
 
 namespace covnoise {
@@ -37,12 +38,9 @@ void record_configuration(const RunFolder& folder, const Config& config);
 class RunLock {
  public:
   explicit RunLock(const RunFolder& folder);  ///< creates the folder if it is missing
-  ~RunLock();
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
 
  private:
-  int descriptor_;
+  FileLock lock_;
 };
 
 }  // namespace covnoise
