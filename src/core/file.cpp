@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <ftw.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,12 +63,38 @@ class Descriptor {
   int value_;
 };
 
+int open_to_write(const fs::path& path, int how) {
+  const int descriptor = retry([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666); });
+  if (descriptor < 0) fail("write", path, errno);
+  return descriptor;
+}
+
+bool is_named(int descriptor, const fs::path& path) {
+  struct stat open, named;
+  return ::fstat(descriptor, &open) == 0 && ::stat(path.c_str(), &named) == 0 && open.st_dev == named.st_dev &&
+         open.st_ino == named.st_ino;
+}
+
+/// Opens `path` once no other writer has it. A file system without locks has no turns, either.
+int open_in_turn(const fs::path& path) {
+  while (true) {
+    const int descriptor = open_to_write(path, 0);
+    retry([&] { return ::flock(descriptor, LOCK_EX); });
+    // Otherwise its last writer has renamed it, and the name is free for a new file.
+    if (is_named(descriptor, path)) return descriptor;
+    ::close(descriptor);
+  }
+}
+
 }  // namespace
 
 OutputFile::OutputFile(fs::path path, Mode mode) : path_(std::move(path)) {
-  const int how = mode == Mode::kReplace ? O_TRUNC : mode == Mode::kAppend ? O_APPEND : O_EXCL;
-  descriptor_ = retry([&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666); });
-  if (descriptor_ < 0) fail("write", path_, errno);
+  if (mode == Mode::kInTurn) {
+    descriptor_ = open_in_turn(path_);
+    if (::ftruncate(descriptor_, 0) != 0) fail("write", path_, errno);
+  } else {
+    descriptor_ = open_to_write(path_, mode == Mode::kReplace ? O_TRUNC : mode == Mode::kAppend ? O_APPEND : O_EXCL);
+  }
 }
 
 OutputFile::~OutputFile() {
@@ -131,12 +158,11 @@ void write_new_file_synced(const fs::path& path, std::string_view data) {
 
 void write_file_synced(const fs::path& path, std::string_view data) {
   const fs::path temporary = folder_of(path) / ("." + path.filename().string() + ".tmp");
+  OutputFile file(temporary, OutputFile::Mode::kInTurn);
   try {
-    OutputFile file(temporary, OutputFile::Mode::kReplace);
     file.write(data);
     file.sync();
-    file.close();
-    rename_synced(temporary, path);
+    rename_synced(temporary, path);  // before it is closed, which ends this writer's turn
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;

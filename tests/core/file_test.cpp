@@ -5,6 +5,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <atomic>
+#include <thread>
+
 #include "covnoise/core/error.h"
 #include "support/file_size_limit.h"
 #include "support/temporary_folder.h"
@@ -41,6 +44,27 @@ TEST(File, FullDiskLeavesTheOldFileAndNoTemporary) {
         ThrowsMessage<Error>(HasSubstr("cannot write " + (folder / ".data.tmp").string() + ": File too large")));
   }
   EXPECT_EQ(read_file(folder / "data"), "old");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(File, WritersOfOneFileTakeTurns) {
+  const TemporaryFolder folder;
+  std::atomic<bool> wrong{false};
+  const auto write = [&](char letter) {
+    try {
+      for (std::size_t i = 0; i < 100; ++i) {
+        write_file_synced(folder / "data", std::string(20000 + 1000 * (i % 7), letter));
+        const auto data = read_file(folder / "data");
+        if (data.size() < 20000 || data.find_first_not_of(data.front()) != std::string::npos) wrong = true;
+      }
+    } catch (const Error&) {
+      wrong = true;
+    }
+  };
+  std::vector<std::thread> writers;
+  for (const char letter : {'a', 'b', 'c'}) writers.emplace_back(write, letter);
+  for (auto& writer : writers) writer.join();
+  EXPECT_FALSE(wrong);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
 }
 

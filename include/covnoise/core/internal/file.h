@@ -11,7 +11,7 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t most = UI
 
 /// Replaces the file `path` by `data` atomically and durably: writes a temporary file in the same folder, syncs and
 /// renames it, syncs the folder. On an Error (no space, no permission, ...) the old file is unchanged and the temporary
-/// one gone.
+/// one gone. Processes and threads that write the same file at once take turns: the last one's data stays.
 void write_file_synced(const std::filesystem::path& path, std::string_view data);
 
 /// Writes a new file in place and syncs it, without a rename: for files of a folder that is itself renamed.
@@ -33,7 +33,12 @@ void rename_synced(const std::filesystem::path& from, const std::filesystem::pat
 /// A file opened for appending; every failure, including a delayed one at close, is an Error that names the path.
 class OutputFile {
  public:
-  enum class Mode { kReplace, kAppend, kNew };
+  enum class Mode {
+    kReplace,
+    kAppend,
+    kNew,
+    kInTurn,  ///< kReplace, once no other OutputFile of this mode has the file, in any process
+  };
   OutputFile(std::filesystem::path path, Mode mode);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
