@@ -4,6 +4,7 @@
 #include "covnoise/core/internal/file.h"
 #include "train/config/config_fields.h"
 #include "train/files/snapshot.h"
+#include "train/loop/advice.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -64,13 +65,6 @@ std::string penalty_text(const NoiseOptions& noise) {
   if (noise.penalty == 0) return "";
   const auto every = noise.penalty_every > 1 ? fmt::format(", every {} steps", noise.penalty_every) : "";
   return fmt::format("; penalty {:g} on groups of {}{}", noise.penalty, noise.estimator_group(), every);
-}
-
-/// What to do about a loss that does not fall.
-std::string advice_for_loss(const TrainConfig& train) {
-  const std::string rest = "lengthen train.warmup or lower train.lr";
-  if (train.clip_norm == 0) return "clip the gradient (train.clip_norm=1), " + rest;
-  return fmt::format("{}, or clip the gradient more (train.clip_norm = {:g} now)", rest, train.clip_norm);
 }
 
 }  // namespace
@@ -329,7 +323,7 @@ void TrainingRun::check_health(std::int64_t epoch, double train_loss, MetricsWri
   warned_ = true;
   const std::string message =
       fmt::format("the training loss of epoch {}, {:.2f}, is above that of guessing, {:.2f}: {}", epoch + 1, train_loss,
-                  task_.guessing_loss, advice_for_loss(config_.train));
+                  task_.guessing_loss, advice_for_loss(config_));
   options_.say("warning: " + message);
   if (!metrics) return;
   metrics->write({{"kind", "warning"}, {"step", progress_.step}, {"epoch", epoch + 1}, {"message", message}});

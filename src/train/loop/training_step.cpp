@@ -3,6 +3,7 @@
 #include "covnoise/nn/internal/other_weights.h"
 #include "covnoise/train/adamw.h"
 #include "covnoise/train/sgd.h"
+#include "train/loop/advice.h"
 
 #include <fmt/format.h>
 
@@ -12,21 +13,19 @@
 namespace covnoise {
 namespace {
 
-[[noreturn]] void diverged(const std::string& what, const StepContext& context) {
-  throw Diverged(
-      fmt::format("{} is not finite at step {} (learning rate {:g}): training diverged; lower train.lr, lengthen "
-                  "train.warmup or set train.clip_norm",
-                  what, context.step, context.lr),
-      context.step);
+[[noreturn]] void diverged(const std::string& what, const StepContext& context, const Config& config) {
+  throw Diverged(fmt::format("{} is not finite at step {} (learning rate {:g}): training diverged; {}", what,
+                             context.step, context.lr, advice_for_loss(config)),
+                 context.step);
 }
 
 /// Names the first parameter for which `buffer` has a value that is not finite.
 [[noreturn]] void diverged_in(const FlatParameters& parameters, const at::Tensor& buffer, const char* what,
-                              const StepContext& context) {
+                              const StepContext& context, const Config& config) {
   for (const auto& entry : parameters.entries()) {
-    if (!parameters.view(buffer, entry).isfinite().all().item<bool>()) diverged(what + entry.name, context);
+    if (!parameters.view(buffer, entry).isfinite().all().item<bool>()) diverged(what + entry.name, context, config);
   }
-  diverged(std::string(what) + "some parameter", context);
+  diverged(std::string(what) + "some parameter", context, config);
 }
 
 /// Double [4]; undefined values are those of a step without noise or clipping.
@@ -201,9 +200,9 @@ StepResult TrainingStep::result_of(const Launched& launched, const StepMetrics& 
     const auto penalty = launched.penalty.cpu();
     result.penalty = penalty[0].item<double>(), result.penalty_norm = penalty[1].item<double>();
   }
-  if (!std::isfinite(result.loss)) diverged("the loss", result.context);
+  if (!std::isfinite(result.loss)) diverged("the loss", result.context, config_);
   if (!std::isfinite(result.grad_norm))
-    diverged_in(parameters_, parameters_.gradient(), "the gradient of ", result.context);
+    diverged_in(parameters_, parameters_.gradient(), "the gradient of ", result.context, config_);
   return result;
 }
 
@@ -219,7 +218,7 @@ std::vector<StepResult> TrainingStep::collect() {
     results.push_back(
         result_of(launched[i], StepMetrics::unpack(metrics[static_cast<std::int64_t>(i)].data_ptr<double>())));
   if (!std::isfinite(parameters_.values().sum(at::kDouble).item<double>()))
-    diverged_in(parameters_, parameters_.values(), "the weight ", results.back().context);
+    diverged_in(parameters_, parameters_.values(), "the weight ", results.back().context, config_);
   return results;
 }
 

@@ -1,6 +1,7 @@
 // What train() refuses, what it says, and how it stops.
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/train/diverged.h"
 #include "covnoise/train/internal/checkpoint.h"
 #include "covnoise/train/internal/metrics.h"
 #include "support/temporary_folder.h"
@@ -13,6 +14,7 @@ namespace covnoise {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 TEST(Train, RefusesAPrecisionThatTheCpuDoesNotHave) {
@@ -106,6 +108,18 @@ TEST(Train, AdvisesMoreThanTheClippingThatIsSet) {
   train(options);
   EXPECT_THAT(warning, HasSubstr(": lengthen train.warmup or lower train.lr, or clip the gradient more "
                                  "(train.clip_norm = 100 now)"));
+}
+
+TEST(Train, AdvisesToBoundNoiseThatRaisesItself) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("lb-diag", "mlp");
+  options.config.noise.placement = Placement::kWeights;
+  options.config.noise.scale.factor = 1e20;
+  options.out = folder / "weights";
+  EXPECT_THAT([&] { train(options); }, ThrowsMessage<Diverged>(HasSubstr("noise.radius")));
+  options.config.noise.placement = Placement::kUpdate;
+  options.out = folder / "update";
+  EXPECT_THAT([&] { train(options); }, ThrowsMessage<Diverged>(Not(HasSubstr("noise.radius"))));
 }
 
 /// On the CPU: within the first step, in the evaluation of the first epoch, within the third step.

@@ -1,0 +1,12 @@
+#pragma once
+#include "covnoise/train/config.h"
+
+#include <string>
+
+namespace covnoise {
+
+/// What to do about a loss that is too high or not finite, as a part of a sentence. Advises nothing that is set
+/// already.
+std::string advice_for_loss(const Config& config);
+
+}  // namespace covnoise
