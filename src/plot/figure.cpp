@@ -23,7 +23,7 @@ class Layout {
   explicit Layout(const Figure& figure) : figure_(figure) {
     TORCH_CHECK(!figure.panels.empty() && figure.columns > 0, "a figure needs panels and columns");
     for (const auto& panel : figure.panels) {
-      views_.push_back(make_view(panel, figure.panel_width, figure.panel_height));
+      views_.push_back(make_view(panel, figure.panel_width, panel.height.value_or(figure.panel_height)));
       titles_.push_back(wrap_text(panel.title, kPanelTitleSize * 1.08, figure.panel_width));  // bold text is wider
       legends_.push_back(figure.shared_legend ? std::vector<LegendEntry>{} : legend_entries({panel}));
     }
@@ -67,10 +67,10 @@ class Layout {
       double above = 0, below = 0;
       for (std::size_t i = first; i < end; ++i) {
         above = std::max(above, height_above(i));
-        below = std::max(below, bottom_margin(views_[i]));
+        below = std::max(below, views_[i].area.height + bottom_margin(views_[i]));
       }
       for (std::size_t i = first; i < end; ++i) views_[i].area.y = y + above;
-      y += above + figure_.panel_height + below + kBetweenRows;
+      y += above + below + kBetweenRows;
     }
     height_ = y - kBetweenRows + kMargin;
   }

@@ -173,6 +173,20 @@ TEST(Figure, PngHasTheSizeOfTheSvgTimesTheScale) {
   EXPECT_NEAR(big_endian(20), 2 * std::stod(size[2]), 1);
 }
 
+TEST(Figure, PanelsMayHaveHeightsOfTheirOwn) {
+  const auto height = [](const Figure& figure) {
+    const std::string svg = to_svg(figure), key = " height=\"";
+    return std::stod(svg.substr(svg.find(key) + key.size()));
+  };
+  Figure lower = one_of_each(), own = one_of_each();
+  lower.panel_height -= 100;
+  for (auto& panel : own.panels) panel.height = lower.panel_height;
+  EXPECT_EQ(to_svg(own), to_svg(lower));
+  own.panels[1].height.reset();  // in two columns it is beside Lines and above Plane
+  EXPECT_GT(height(own), height(lower) + 50);
+  EXPECT_LT(height(own), height(one_of_each()) - 50);
+}
+
 TEST(Figure, SavesWhatItCanDraw) {
   const testing::TemporaryFolder folder;
   const auto paths = save_figure(one_of_each(), folder / "figure");

@@ -115,7 +115,8 @@ struct Panel {
   std::string title = {};
   Axis x = {}, y = {};
   std::vector<Layer> layers = {};
-  bool equal_scales = false;  ///< one unit has the same length on both axes
+  bool equal_scales = false;          ///< one unit has the same length on both axes
+  std::optional<double> height = {};  ///< of its plot area, instead of the figure's panel_height
 };
 
 /// Panels under a title.

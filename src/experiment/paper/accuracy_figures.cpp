@@ -132,6 +132,7 @@ plot::Panel forest_panel(const ComparedRows& compared) {
   limits.apply(panel.x);
   for (const auto* series : {&several, &one, &pooled}) add(panel, *series);
   add(panel, paper);
+  panel.height = 24 * static_cast<double>(std::max<std::size_t>(panel.y.categories.size(), 1) + 1);
   return panel;
 }
 
@@ -162,16 +163,13 @@ plot::Figure forest_figure(const Context& context, const std::vector<ComparedRow
   figure.columns = 2;
   figure.panel_width = 330;
   figure.shared_legend = true;
-  std::size_t lines = 1;
   for (const auto& compared : comparisons) {
     if (!compared.comparison.drawn) continue;
     auto panel = forest_panel(compared);
     if (panel.y.categories.empty()) continue;  // nothing measured yet
-    lines = std::max(lines, panel.y.categories.size());
     figure.panels.push_back(std::move(panel));
   }
   if (figure.panels.empty()) figure.panels.push_back(forest_panel(comparisons.front()));
-  figure.panel_height = 24 * static_cast<double>(lines + 1);
   return figure;
 }
 
