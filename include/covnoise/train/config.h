@@ -43,9 +43,10 @@ struct TrainConfig {
   double sharpness = 0;                      ///< rho: gradients at a distance of rho from theta; 0: at theta
   std::string sharpness_along = "gradient";  ///< theta + rho g_j / |g_j| of micro-batch j; momentum: - rho v / |v|
   std::int64_t sharpness_batch = 128;        ///< m: examples of each such micro-batch
-  double sharpness_after = 0;     ///< fraction of the training after which it begins; steps before it are plain
-  double warmup = 0;              ///< linear warm-up: epochs, or below 1 a fraction of the training
-  std::string schedule = "step";  ///< of the learning rate after the warm-up: step, cosine or constant
+  double sharpness_after = 0;        ///< fraction of the training after which it begins; steps before it are plain
+  std::int64_t sharpness_every = 1;  ///< only every so many steps, those between are plain
+  double warmup = 0;                 ///< linear warm-up: epochs, or below 1 a fraction of the training
+  std::string schedule = "step";     ///< of the learning rate after the warm-up: step, cosine or constant
   std::vector<double> milestones = {0.5, 0.75};  ///< when the step schedule decays: epochs, or below 1 fractions
   double decay = 0.1;                            ///< factor of the learning rate at each milestone
   std::vector<BatchChange> batch_schedule;       ///< changes of the batch size during the training
@@ -61,6 +62,8 @@ struct TrainConfig {
 
   /// Whether each micro-batch has a direction, and so passes, of its own.
   bool sharp_micro_batches() const { return sharpness > 0 && sharpness_along == "gradient"; }
+  /// Whether every step with sharpness is sharp: then there are no plain steps with micro-batches of another size.
+  bool always_sharp() const { return sharpness_after == 0 && sharpness_every == 1; }
 };
 
 /// The [data] section.

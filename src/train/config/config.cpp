@@ -30,11 +30,10 @@ void check_sharpness(const TrainConfig& train, std::int64_t batch, std::int64_t 
           fmt::format("train.sharpness_batch = {} is not a whole number of ghost batches of {} examples "
                       "(train.ghost_batch = {})",
                       train.sharpness_batch, ghost, train.ghost_batch));
-  require(
-      train.micro_batch == 0 || train.micro_batch == train.sharpness_batch || train.sharpness_after > 0,
-      fmt::format("train.micro_batch = {} is not train.sharpness_batch = {}: with train.sharpness from the first step "
-                  "on they are the same; leave train.micro_batch out",
-                  train.micro_batch, train.sharpness_batch));
+  require(train.micro_batch == 0 || train.micro_batch == train.sharpness_batch || !train.always_sharp(),
+          fmt::format("train.micro_batch = {} is not train.sharpness_batch = {}: with train.sharpness in every step "
+                      "they are the same; leave train.micro_batch out",
+                      train.micro_batch, train.sharpness_batch));
 }
 
 /// A step of `batch` examples is a whole number of ghost batches, and so is every micro-batch of it. A batch smaller

@@ -59,6 +59,7 @@ std::vector<Field> make_fields() {
       COVNOISE_FIELD(train.sharpness_batch, at_least(1), "examples of each such micro-batch, whole ghost batches"),
       COVNOISE_FIELD(train.sharpness_after, from_to_below(0, 1),
                      "fraction of the training after which train.sharpness begins"),
+      COVNOISE_FIELD(train.sharpness_every, at_least(1), "sharp steps: every so many; those between are plain"),
       COVNOISE_FIELD(train.warmup, at_least(0), "linear warm-up: epochs, or below 1 a fraction of the training"),
       COVNOISE_FIELD(train.schedule, one_of({"step", "cosine", "constant"}), "of the learning rate after the warm-up"),
       COVNOISE_FIELD(train.milestones, at_least(0), "when the step schedule decays: epochs, or below 1 fractions"),

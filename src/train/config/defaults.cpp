@@ -47,7 +47,7 @@ void resolve_sharpness(Config& config) {
   auto& train = config.train;
   if (!train.sharp_micro_batches()) return;
   train.sharpness_batch = std::min(train.sharpness_batch, smallest_batch(config));
-  if (train.micro_batch == 0 && train.sharpness_after == 0) train.micro_batch = train.sharpness_batch;
+  if (train.micro_batch == 0 && train.always_sharp()) train.micro_batch = train.sharpness_batch;
 }
 
 void resolve_defaults(Config& config) {

@@ -34,9 +34,10 @@ std::string sharpness_text(const TrainConfig& train) {
   if (train.sharpness == 0) return "";
   const auto begin =
       train.sharpness_after > 0 ? fmt::format(" after {:g} % of the training", 100 * train.sharpness_after) : "";
+  const auto every = train.sharpness_every > 1 ? fmt::format(" every {} steps", train.sharpness_every) : "";
   const auto along = train.sharp_micro_batches() ? fmt::format("by micro-batches of {}", train.sharpness_batch)
                                                  : std::string("along the momentum");
-  return fmt::format("; sharpness {:g} {}{}", train.sharpness, along, begin);
+  return fmt::format("; sharpness {:g} {}{}{}", train.sharpness, along, every, begin);
 }
 
 /// Which noise, for the first line of a run; empty without noise.

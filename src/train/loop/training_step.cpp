@@ -84,6 +84,11 @@ bool TrainingStep::has_weight_noise(std::int64_t steps) const {
   return weight_noise_ && steps > 0 && injection_.scale(context(steps - 1)) != 0;
 }
 
+bool TrainingStep::is_sharp(std::int64_t step) const {
+  const auto& train = config_.train;
+  return train.sharpness > 0 && step % train.sharpness_every == 0 && schedule_.fraction(step) >= train.sharpness_after;
+}
+
 StepContext TrainingStep::context(std::int64_t step) const {
   StepContext context;
   context.seed = config_.seed;
@@ -145,7 +150,7 @@ void TrainingStep::launch(std::int64_t step, const ExampleSource& source, const 
 at::Tensor TrainingStep::weights_of_pass(bool sharp) const {
   const auto noisy = weight_noise_ ? weight_noise_->weights() : at::Tensor();
   const auto& train = config_.train;
-  if (!sharp || train.sharpness == 0 || train.sharp_micro_batches()) return noisy;
+  if (!sharp || train.sharp_micro_batches()) return noisy;
   const torch::NoGradGuard no_grad;
   const auto v = optimizer_->momentum();
   return (noisy.defined() ? noisy : parameters_.values()) + v * (-train.sharpness / length_of(v));
@@ -158,7 +163,7 @@ const GradientPass::Result& TrainingStep::run_pass(const ExampleSource& source, 
   if (weight_noise_ && injection_.scale(at) == 0) weight_noise_->clear();
   if (shard.count == 0) return all_reduce_->nothing();
   const std::int64_t epoch = schedule_.epoch_of(at.step);
-  const bool sharp = at.fraction >= config_.train.sharpness_after;
+  const bool sharp = is_sharp(at.step);
   const OtherWeights other_weights(parameters_, weights_of_pass(sharp));
   GradientPass::Batch batch;
   batch.size = shard.count;
@@ -168,7 +173,7 @@ const GradientPass::Result& TrainingStep::run_pass(const ExampleSource& source, 
     const std::int64_t left = shard.count - (first + count);
     if (left > 0) source.prefetch(indices.narrow(0, shard.first + first + count, std::min(count, left)));
     if (left == 0 && next.defined())
-      source.prefetch(next.narrow(0, shard.first, pass_.micro_batch(shard.count, sharp)));
+      source.prefetch(next.narrow(0, shard.first, pass_.micro_batch(shard.count, is_sharp(at.step + 1))));
     return examples;
   };
   if (all_reduce_ && !signs.alone)

@@ -74,6 +74,7 @@ class TrainingStep {
     at::Tensor penalty;  // if requested: its value, the norm of its gradient; undefined in a step without it
   };
   StepContext context(std::int64_t step) const;
+  bool is_sharp(std::int64_t step) const;  ///< whether train.sharpness moves the weights in this step
   at::Tensor weights_of_pass(bool sharp) const;
   const GradientPass::Result& run_pass(const ExampleSource& source, const at::Tensor& indices, const at::Tensor& next,
                                        const StepContext& at, const Shard& shard,

@@ -308,6 +308,7 @@ sharpness = 0.0
 sharpness_along = "gradient"
 sharpness_batch = 128
 sharpness_after = 0.0
+sharpness_every = 1
 warmup = 0.0
 schedule = "step"
 milestones = [0.5, 0.75]

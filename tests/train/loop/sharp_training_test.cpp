@@ -26,9 +26,9 @@ Config sharp_config(const std::string& model, const std::vector<std::string>& mo
   return testing::stepped_config(model, 5, settings);
 }
 
-/// The formula by plain autograd, from step `begin` on; before it plain SGD.
+/// The formula by plain autograd in every `every`th step from step `begin` on; otherwise plain SGD.
 at::Tensor sharp_by_hand(const Config& config, const DataSource& source, std::vector<double>& losses,
-                         std::int64_t begin = 0) {
+                         std::int64_t begin = 0, std::int64_t every = 1) {
   const DeviceStream stream(testing::device());
   const Split split = make_split(source, config);
   const auto model = initial_model(config, source, testing::device());
@@ -51,7 +51,7 @@ at::Tensor sharp_by_hand(const Config& config, const DataSource& source, std::ve
         return parameters.gradient().clone();
       };
       const auto up = gradient();
-      if (step >= begin) {
+      if (step >= begin && step % every == 0) {
         parameters.values().add_(up * (config.train.sharpness / up.norm()));
         sum += gradient() * share;
         parameters.values().copy_(theta);
@@ -102,6 +102,25 @@ TEST(SharpTraining, BeginsAfterItsShareOfTheTraining) {
   }
 }
 
+/// Of five steps, the first, third and fifth are sharp.
+TEST(SharpTraining, MaySkipSteps) {
+  for (const std::string model : {"mlp", "resnet8"}) {
+    const auto config = sharp_config(model, {"train.sharpness_every=2"});
+    EXPECT_EQ(config.train.micro_batch, testing::kSteppedBatch);
+    const auto source = testing::random_images();
+    const auto actual = testing::stepped_as(nullptr, config, source, {});
+    std::vector<double> losses, others;
+    const auto difference = [&](std::vector<double>& own, std::int64_t every) {
+      return (actual.weights - sharp_by_hand(config, source, own, 0, every)).abs().max().item<double>();
+    };
+    const double tolerance = testing::device().is_cpu() ? 1e-9 : 2e-3;
+    const double error = difference(losses, 2);
+    EXPECT_LT(error, tolerance) << model;
+    for (std::size_t step = 0; step < 5; ++step) EXPECT_NEAR(actual.results[step].loss, losses[step], tolerance);
+    for (const std::int64_t every : {1, 3}) EXPECT_GT(difference(others, every), 5 * error + 1e-6) << model << every;
+  }
+}
+
 /// theta - rho v / |v|, v the momentum buffer, by plain autograd and float64 arithmetic.
 at::Tensor along_momentum_by_hand(const Config& config, const DataSource& source, std::int64_t begin) {
   const DeviceStream stream(testing::device());
@@ -149,12 +168,13 @@ TEST(SharpTraining, DependsOnItsMicroBatch) {
 
 TEST(SharpTraining, ResumesBitForBitAndSaysWhatItDoes) {
   const testing::TemporaryFolder folder;
-  for (const std::string placement : {"update", "weights", "late", "momentum"}) {
+  for (const std::string placement : {"update", "weights", "late", "momentum", "sometimes"}) {
     TrainOptions options = testing::small_run("lb-diag", placement == "weights" ? "c1" : "resnet8");
     options.config.train.sharpness = 0.1;
     options.config.train.sharpness_batch = 32;
     if (placement == "late") options.config.train.sharpness_after = 0.5;
     if (placement == "momentum") options.config.train.sharpness_along = "momentum";
+    if (placement == "sometimes") options.config.train.sharpness_every = 2;
     if (placement == "weights") options.config.noise.placement = Placement::kWeights, options.config.noise.radius = 0.1;
     std::string said;
     options.say = [&](const std::string& line) { said += line + "\n"; };
@@ -164,7 +184,9 @@ TEST(SharpTraining, ResumesBitForBitAndSaysWhatItDoes) {
     options.out = folder / (placement + "-calm");
     ASSERT_EQ(train(options), Outcome::kFinished);
     const std::string along = placement == "momentum" ? "along the momentum" : "by micro-batches of 32";
-    const std::string begin = placement == "late" ? " after 50 % of the training" : "";
+    const std::string begin = placement == "late"        ? " after 50 % of the training"
+                              : placement == "sometimes" ? " every 2 steps"
+                                                         : "";
     EXPECT_THAT(said, HasSubstr("; sharpness 0.1 " + along + begin + "; noise diag-fisher (ghost, groups"));
     const auto model = file_of("model.safetensors"), optimizer = file_of("optimizer.safetensors");
     options.out = folder / (placement + "-interrupted");
@@ -192,6 +214,7 @@ TEST(SharpTraining, RefusesMicroBatchesThatDoNotFit) {
   refused({"noise.penalty=0.01"}, "train.sharpness = 0.1 moves them; set one of them to 0");
   refused({"train.sharpness_batch=0"}, "must be at least 1");
   refused({"train.sharpness_after=1"}, "train.sharpness_after");
+  refused({"train.sharpness_every=0"}, "train.sharpness_every");
   refused({"train.sharpness_along=descent"}, "train.sharpness_along");
   refused({"train.sharpness_along=momentum", "train.momentum=0"}, "needs a momentum");
   auto config = load_config(std::nullopt, {"train.batch=64", "train.ghost_batch=64", "train.sharpness=0.1"});
