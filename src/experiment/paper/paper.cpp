@@ -34,6 +34,11 @@ void refuse_unknown(const char* kind, const std::vector<std::string>& wanted, co
 }
 
 void check_choice(const Item& item, const Options& options) {
+  for (const auto& row : item.left_out) {
+    for (const auto& name : {row.recipe, row.other_recipe}) {
+      if (std::count(options.rows.begin(), options.rows.end(), name) > 0) find_recipe(name, options.recipes);  // throws
+    }
+  }
   std::vector<std::string> rows, regimes;
   for (const auto& row : item.rows) {
     rows.push_back(row.recipe);

@@ -34,6 +34,12 @@ TEST_F(PaperTest, AnUnknownNameListsTheKnown) {
   expect("table2", rows, "did you mean cifar10-resnet44");
   regimes.regimes = {"lb-kfak"};
   expect("table3", regimes, "did you mean lb-kfac");
+  // A row that is known, but has no recipe here.
+  rows.rows = {"cifar10-resnet44"};
+  rows.recipes = folder_ / "mine";
+  create_folders(rows.recipes);
+  write_file_synced(rows.recipes / "mnist-lenet.toml", "model = 'lenet'\ndata = 'mnist'\n");
+  expect("table2", rows, "there is no " + (rows.recipes / "cifar10-resnet44.toml").string());
 }
 
 TEST_F(PaperTest, ThePlanOfTable2HasEveryCellAndSeed) {
