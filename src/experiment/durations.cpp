@@ -32,20 +32,25 @@ std::string size_of(const Config& config) {
 
 }  // namespace
 
-void Durations::add(const Config& config, double seconds) {
+void Durations::add(const Config& config, double seconds, std::size_t side_by_side) {
   const double of_epoch = seconds / static_cast<double>(config.train.epochs);
-  for (auto* slowest : {&same_work_[work_of(config)], &similar_[size_of(config)]}) {
-    *slowest = std::max(*slowest, of_epoch);
+  for (auto* known : {&same_work_[work_of(config)], &similar_[size_of(config)]}) {
+    double& slowest = (*known)[std::max<std::size_t>(1, side_by_side)];
+    slowest = std::max(slowest, of_epoch);
   }
 }
 
-std::optional<double> Durations::left(const Config& config, std::int64_t done) const {
+std::optional<double> Durations::left(const Config& config, std::int64_t done, std::size_t side_by_side) const {
   auto found = same_work_.find(work_of(config));
   if (found == same_work_.end()) {
     found = similar_.find(size_of(config));
     if (found == similar_.end()) return std::nullopt;
   }
-  return found->second * static_cast<double>(config.train.epochs - done);
+  const auto& known = found->second;
+  const auto as_many = known.lower_bound(side_by_side);
+  const auto& [recorded, of_epoch] = as_many == known.end() ? *known.rbegin() : *as_many;
+  const double more = std::max(1.0, static_cast<double>(side_by_side) / static_cast<double>(recorded));
+  return more * of_epoch * static_cast<double>(config.train.epochs - done);
 }
 
 }  // namespace covnoise

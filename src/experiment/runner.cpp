@@ -89,7 +89,7 @@ class Queue {
       results_.push_back({spec, {}, {}});
       epochs_done_.push_back(epochs_done(folder_of(spec)));
     }
-    for (const auto& run : options.known) elsewhere_.add(run.config, run.seconds);
+    for (const auto& run : options.known) elsewhere_.add(run.config, run.seconds, run.side_by_side);
     before_ = results_.size() - waiting_.size();
   }
 
@@ -148,23 +148,41 @@ class Queue {
 
   void note_duration(const RunSpec& spec) {
     const auto summary = summarize_run(folder_of(spec));
-    if (!summary.diverged) here_.add(summary.config, summary.seconds);
+    if (!summary.diverged)
+      here_.add(summary.config, summary.seconds, Packing(kept_json(packing_of(spec))).side_by_side());
   }
 
-  /// Whether a run would end in time. One of an unknown duration may.
-  bool fits(std::size_t index) const {
+  /// Whether a run would end in time if the device has `others` of other commands. One of an unknown duration may.
+  bool fits(std::size_t index, std::size_t others) const {
     if (std::isinf(end_)) return true;
-    const auto& spec = results_[index].spec;
-    auto left = here_.left(spec.config, epochs_done_[index]);
-    if (!left) left = elsewhere_.left(spec.config, epochs_done_[index]);
+    const auto& config = results_[index].spec.config;
+    const auto side_by_side_here =
+        std::min<std::size_t>(side_by_side(config, options_.jobs), running_.size() + waiting_.size());
+    const auto left_by = [&](const Durations& known) {
+      return known.left(config, epochs_done_[index], others + side_by_side_here);
+    };
+    auto left = left_by(here_);
+    if (!left) left = left_by(elsewhere_);
     return !left || clock_() + *left + kAround <= end_;
+  }
+
+  /// How many runs of other commands are on the GPU of the next run; none on a CPU.
+  std::size_t others_on_gpu() const {
+    if (waiting_.empty() || std::isinf(end_)) return 0;
+    const auto& config = results_[waiting_.front()].spec.config;
+    if (!on_gpu(config)) return 0;
+    const auto own = static_cast<std::size_t>(
+        std::count_if(running_.begin(), running_.end(), [](const Job& job) { return job.slot.has_value(); }));
+    const auto taken = gpu_slots_taken(slots_, config.run.device);
+    return taken - std::min(own, taken);
   }
 
   /// Starts the next run that there is room and time for; false if there is none.
   bool start_one() {
+    const auto others = others_on_gpu();
     std::vector<std::size_t> in_time;
     std::copy_if(waiting_.begin(), waiting_.end(), std::back_inserter(in_time),
-                 [&](std::size_t index) { return fits(index); });
+                 [&](std::size_t index) { return fits(index, others); });
     std::vector<const Config*> waiting, running;
     for (const std::size_t index : in_time) waiting.push_back(&results_[index].spec.config);
     for (const auto& job : running_) running.push_back(&results_[job.index].spec.config);

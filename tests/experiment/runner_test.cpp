@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class TimedRuns : public ::testing::Test {
  protected:
@@ -60,6 +61,21 @@ TEST_F(TimedRuns, NoneIsStartedThatWouldNotEndInTime) {
   EXPECT_THAT(said_, HasSubstr("2 of 2 runs would not end in the 1 minutes"));
   run.minutes = 2;
   EXPECT_EQ(failures_of(run_all({spec(0, 1)}, run)).size(), 1u) << "started, and failed";
+}
+
+/// The runs of other commands on the same GPU take their share of it.
+TEST_F(TimedRuns, TakeLongerBesideOthersOnTheGpu) {
+  auto run = options();
+  run.program = "/bin/false";  // fails if it is started
+  run.minutes = 1;
+  auto one = spec(0, 1);
+  one.config.run.device = "cuda";
+  run.known = {{one.config, 25, 1}};
+  EXPECT_EQ(failures_of(run_all({one}, run)).size(), 1u) << "25 s alone: started";
+  const auto other = take_gpu_slot(run.gpu_slots, "cuda"), another = take_gpu_slot(run.gpu_slots, "cuda");
+  EXPECT_THAT(failures_of(run_all({one}, run)), IsEmpty()) << "75 s beside two others";
+  run.known.push_back({one.config, 50, 3});
+  EXPECT_EQ(failures_of(run_all({one}, run)).size(), 1u) << "50 s beside two others: started";
 }
 
 /// The time is up once the first run, whose duration nobody knew, has ended: the second is not started.

@@ -2,6 +2,7 @@
 #include "covnoise/train/config.h"
 #include "covnoise/train/run_summary.h"
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -23,6 +24,13 @@ struct RunResult {
   std::string failure;                ///< one line: why it ended without a summary
 };
 
+/// How long a finished run took.
+struct KnownDuration {
+  Config config;
+  double seconds = 0;
+  std::size_t side_by_side = 0;  ///< how many runs shared its device at most, itself included; 0: not recorded
+};
+
 /// Where and how runs are trained.
 struct RunnerOptions {
   std::filesystem::path out;      ///< the runs are out/runs/NAME
@@ -30,10 +38,10 @@ struct RunnerOptions {
   std::filesystem::path program;  ///< covnoise, started once per run
   std::string data_dir;
   std::int64_t jobs = 0;  ///< parallel runs; 0: as many as suit the device
-  /// For all of it; 0: no limit. By the durations of finished runs, no run is started that would not end in time; what
-  /// still runs when the time is up is interrupted, and saves its state.
+  /// For all of it; 0: no limit. By the durations of finished runs that shared the device with as many others, no run
+  /// is started that would not end in time; what still runs when the time is up is interrupted, and saves its state.
   double minutes = 0;
-  std::vector<RunSummary> known;  ///< runs finished elsewhere: their durations count where `out` has no run like it
+  std::vector<KnownDuration> known;  ///< of runs finished elsewhere; they count where `out` has no run like it
   std::function<void(const RunSpec&)> ended = [](const RunSpec&) {};  ///< called after each run, not after failed ones
   std::function<double()> clock;                                      ///< in seconds, for tests; empty: the time
   std::filesystem::path gpu_slots;  ///< where commands count the runs on a GPU, for tests; empty: the user's folder

@@ -5,6 +5,7 @@
 #include "covnoise/experiment/sweep.h"
 #include "covnoise/train/internal/software.h"
 #include "covnoise/train/run_summary.h"
+#include "experiment/gpu_packing.h"
 #include "experiment/paper/recipes.h"
 #include "experiment/paper/result.h"
 #include "experiment/paper/variants.h"
@@ -162,20 +163,25 @@ void add_notes(const Context& context, Result& result) {
   if (const auto note = incomplete_note(context); !note.empty()) result.notes.push_back(note);
 }
 
-/// The finished runs of the searches that the recipes of these rows come from (DIR/search/ROW.toml).
-std::vector<RunSummary> searched_runs(const std::vector<RunSpec>& specs, const fs::path& recipes) {
+KnownDuration duration_of(const RunSummary& run, const Json& packing) {
+  return {run.config, run.seconds, Packing(packing).side_by_side()};
+}
+
+/// The durations of the finished runs of the searches that the recipes of these rows come from (DIR/search/ROW.toml).
+std::vector<KnownDuration> searched_durations(const std::vector<RunSpec>& specs, const fs::path& recipes) {
   std::set<fs::path> rows;
   for (const auto& spec : specs) rows.insert(fs::path(spec.name).parent_path());
-  std::vector<RunSummary> finished;
+  std::vector<KnownDuration> known;
   for (const auto& row : rows) {
     const auto search = recipes / "search" / (row.string() + ".toml");
     const auto file = fs::exists(search) ? read_sweep_file(search) : std::nullopt;
     if (!file || !fs::exists(file->out)) continue;
     for (const auto& run : find_runs(file->out, [](const std::string&) {})) {
-      if (!run.diverged && run.epoch == run.config.train.epochs) finished.push_back(run);
+      if (run.diverged || run.epoch != run.config.train.epochs) continue;
+      known.push_back(duration_of(run, kept_json(run.path / (std::string(kPacking) + ".json"))));
     }
   }
-  return finished;
+  return known;
 }
 
 /// Trains the runs that are not available, and keeps the record of each as soon as it has ended. Returns the failures.
@@ -187,10 +193,11 @@ std::vector<std::string> train_missing(const Item& item, const std::vector<RunSp
     if (!run.records_only || !over) missing.push_back(run.spec);
   }
   for (const auto& cell : read_cells(item, options)) {
-    for (const auto* run : cell.with_state(RunState::kFinished)) runner.known.push_back(run->summary);
+    for (const auto* run : cell.with_state(RunState::kFinished))
+      runner.known.push_back(duration_of(run->summary, run->stored->document(kPacking)));
   }
   if (runner.minutes > 0 && !options.recipes.empty()) {
-    for (const auto& run : searched_runs(missing, options.recipes)) runner.known.push_back(run);
+    for (const auto& run : searched_durations(missing, options.recipes)) runner.known.push_back(run);
   }
   if (missing.size() < specs.size())
     runner.say(fmt::format("{} of {} runs are in the records of {}", specs.size() - missing.size(), specs.size(),
