@@ -17,8 +17,8 @@ namespace covnoise {
 /// whether this build has Gloo and NCCL. Failures are c10d's exceptions.
 class ProcessGroup {
  public:
-  /// Connects to the TCPStore at info.address, which rank 0 serves unless an agent does; waits for that, but for a
-  /// single operation later `timeout`.
+  /// Connects to the TCPStore at info.address, which rank 0 serves unless an agent does; waits for that. A
+  /// single later operation waits for `timeout` at most.
   ProcessGroup(const RankInfo& info, std::chrono::milliseconds timeout, const Wait& wait);
   ~ProcessGroup();
 

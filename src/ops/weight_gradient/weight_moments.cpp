@@ -135,7 +135,7 @@ GradientsAndMoments linear_moments(const at::Tensor& a, const at::Tensor& dz, st
                                    bool weight, bool bias) {
   const auto before = [](const at::Tensor& x) { return x.sizes().slice(0, x.dim() - 1); };
   TORCH_CHECK(a.dim() >= 2 && dz.dim() >= 2 && before(a) == before(dz), "linear_moments: the input ", a.sizes(),
-              " and the output's derivative ", dz.sizes(), " must be equal but for the last size");
+              " and the output's derivative ", dz.sizes(), " must be equal except for the last size");
   const auto d = position_rows(operand(dz));
   const std::int64_t examples = a.size(0), positions = examples > 0 ? d.size(0) / examples : 1;
   std::array<ParameterMoments, 2> of;

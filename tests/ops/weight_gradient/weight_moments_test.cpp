@@ -110,7 +110,7 @@ std::string moments_error(at::IntArrayRef a, at::IntArrayRef dz, std::int64_t gr
 TEST(WeightMoments, RefuseWhatDoesNotFit) {
   EXPECT_THAT(moments_error({0, 3}, {0, 2}, 2), ::testing::HasSubstr("0 examples in groups of 2"));
   EXPECT_THAT(moments_error({4, 3}, {4, 2}, 0), ::testing::HasSubstr("4 examples in groups of 0"));
-  EXPECT_THAT(moments_error({4, 2, 3}, {4, 3, 2}, 2), ::testing::HasSubstr("equal but for the last size"));
+  EXPECT_THAT(moments_error({4, 2, 3}, {4, 3, 2}, 2), ::testing::HasSubstr("equal except for the last size"));
 }
 
 }  // namespace
