@@ -56,15 +56,16 @@ Item item_of(const std::string& name, const Options& options) {
   Item item = find_item(name, options.quick);
   if (options.recipes.empty() || item.rows.empty()) return item;
   const auto has = [&](const std::string& recipe) { return !recipe.empty() && has_recipe(recipe, options.recipes); };
+  std::vector<std::string> known;
   for (const Row& row : std::exchange(item.rows, {})) {
+    known.push_back(row.recipe);
+    if (!row.other_recipe.empty()) known.push_back(row.other_recipe);
     if (has(row.recipe)) item.rows.push_back(row);
     if (has(row.other_recipe)) item.rows.push_back({row.other_recipe, row.other_network, row.numbers});
     if (!has(row.recipe) && !has(row.other_recipe)) item.left_out.push_back(row);
   }
   if (item.rows.empty()) find_recipe(item.left_out.front().recipe, options.recipes);  // says what is missing
-  for (auto& row : item.rows) {
-    if (item.with_variants) row.variants = read_variants(row.recipe, options.recipes);
-  }
+  if (item.with_variants) add_variants(item.rows, known, options.recipes);
   return item;
 }
 

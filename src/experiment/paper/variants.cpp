@@ -60,23 +60,64 @@ Variant read_variant(const std::string& name, const toml::node& node, const std:
   return variant;
 }
 
+std::vector<std::string> rows_of(const toml::table& document, const std::string& where) {
+  const auto* list = document["rows"].as_array();
+  std::vector<std::string> rows;
+  for (std::size_t i = 0; list && i < list->size(); ++i) {
+    const auto row = list->get(i)->value_exact<std::string>();
+    rows.push_back(row.value_or(""));
+  }
+  require(!rows.empty() && std::find(rows.begin(), rows.end(), "") == rows.end(),
+          fmt::format("{}: begin it with the rows that have these variants: rows = [\"NAME\", ...]", where));
+  return rows;
+}
+
+/// The files of variants, in the order of their names.
+std::vector<std::filesystem::path> variant_files(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  if (!std::filesystem::is_directory(folder / "variants")) return files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "variants")) {
+    if (entry.path().extension() == ".toml") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void add_variant(Row& row, const Variant& variant, const std::filesystem::path& path) {
+  const auto same = [&](const Variant& other) { return other.name == variant.name; };
+  require(std::none_of(row.variants.begin(), row.variants.end(), same),
+          fmt::format("{}: {} has another variant [{}], in a file before this one", path.string(), row.recipe,
+                      variant.name));
+  row.variants.push_back(variant);
+}
+
 }  // namespace
 
-std::vector<Variant> read_variant_file(const std::filesystem::path& path) {
+VariantFile read_variant_file(const std::filesystem::path& path) {
   const auto document = parse_toml(read_file(path, kLargestToml), path.string());
+  VariantFile file{rows_of(document, path.string()), {}};
   std::vector<std::pair<toml::source_position, Variant>> found;  // toml++ sorts keys by their names
   for (const auto& [name, node] : document) {
+    if (name.str() == "rows") continue;
     found.emplace_back(name.source().begin, read_variant(std::string(name.str()), node, path.string()));
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<Variant> variants;
-  for (auto& [position, variant] : found) variants.push_back(std::move(variant));
-  return variants;
+  for (auto& [position, variant] : found) file.variants.push_back(std::move(variant));
+  return file;
 }
 
-std::vector<Variant> read_variants(const std::string& row, const std::filesystem::path& folder) {
-  const auto path = folder / "variants" / (row + ".toml");
-  return std::filesystem::exists(path) ? read_variant_file(path) : std::vector<Variant>();
+void add_variants(std::vector<Row>& rows, const std::vector<std::string>& known, const std::filesystem::path& folder) {
+  for (const auto& path : variant_files(folder)) {
+    const auto file = read_variant_file(path);
+    for (const auto& name : file.rows) {
+      require(std::find(known.begin(), known.end(), name) != known.end(),
+              fmt::format("{}: {}", path.string(), unknown_name("row", name, known)));
+    }
+    for (auto& row : rows) {
+      if (std::find(file.rows.begin(), file.rows.end(), row.recipe) == file.rows.end()) continue;
+      for (const auto& variant : file.variants) add_variant(row, variant, path);
+    }
+  }
 }
 
 }  // namespace covnoise::paper

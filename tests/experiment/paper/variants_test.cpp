@@ -19,17 +19,24 @@ class VariantsTest : public PaperTest {
     o.recipes = folder_ / "mine";
     create_folders(o.recipes / "variants");
     write_file_synced(o.recipes / "mnist-f1.toml", "model = 'f1'\ndata = 'mnist'\ntrain.epochs = 50\n");
-    write_file_synced(o.recipes / "variants" / "mnist-f1.toml", text);
+    write_file_synced(o.recipes / "variants" / "some.toml", text);
     o.train = false;
     return o;
   }
-  std::vector<Variant> read(const std::string& text) { return read_variants("mnist-f1", with_variants(text).recipes); }
+  /// Those of F1 on MNIST, among two rows.
+  std::vector<Variant> read(const std::string& text, const std::string& of = "mnist-f1") {
+    std::vector<Row> rows = {{"mnist-lenet", ""}, {"mnist-f1", ""}};
+    add_variants(rows, {"mnist-lenet", "mnist-f1", "cifar10-c1"}, with_variants(text).recipes);
+    return of == "mnist-f1" ? rows[1].variants : rows[0].variants;
+  }
 };
 
-constexpr const char* kTwice = "[lb-diag-x2]\nregime = 'lb-diag'\nnoise.scale = 2.0\n";
+constexpr const char* kTwice =
+    "rows = ['mnist-f1', 'mnist-lenet']\n[lb-diag-x2]\nregime = 'lb-diag'\nnoise.scale = 2.0\n";
 
 TEST_F(VariantsTest, AreTheTablesOfTheFileInItsOrder) {
   const auto variants = read(
+      "rows = ['mnist-f1']\n"
       "[z]\nregime = 'lb-diag'\nnoise = {placement = 'gradient', scale = 2}\n"
       "[a]\nregime = 'batch-change'\ntrain.batch_schedule = [[2, 4096, 1.6]]\n"
       "train.no_decay = ['*.bias', '*bn*']\n");
@@ -39,7 +46,7 @@ TEST_F(VariantsTest, AreTheTablesOfTheFileInItsOrder) {
   EXPECT_THAT(variants[0].settings, ElementsAre("noise.placement=gradient", "noise.scale=2"));
   EXPECT_THAT(variants[1].settings,
               ElementsAre("train.batch_schedule=[[2, 4096, 1.6]]", R"(train.no_decay=["*.bias", "*bn*"])"));
-  const auto o = with_variants(read_file(folder_ / "mine/variants/mnist-f1.toml"));
+  const auto o = with_variants(read_file(folder_ / "mine/variants/some.toml"));
   const auto runs = planned_runs("variants", [&] {
     auto of_seed = o;
     of_seed.seeds = {4};
@@ -54,12 +61,26 @@ TEST_F(VariantsTest, AreTheTablesOfTheFileInItsOrder) {
   EXPECT_EQ(runs[1].config.train.batch_schedule.at(0).epoch, 2);
   EXPECT_EQ(runs[1].config.train.batch_schedule.at(0).lr, 1.6);
   EXPECT_THAT(runs[1].config.train.no_decay, ElementsAre("*.bias", "*bn*"));
-  EXPECT_TRUE(read_variants("mnist-lenet", o.recipes).empty()) << "without a file";
+}
+
+TEST_F(VariantsTest, BelongToTheRowsThatTheirFileLists) {
+  const std::string f1 = "rows = ['mnist-f1', 'cifar10-c1']\n[x]\nregime = 'lb'\ntrain.lr = 2\n";
+  EXPECT_EQ(read(f1).size(), 1u);
+  EXPECT_TRUE(read(f1, "mnist-lenet").empty());
+  EXPECT_EQ(read(kTwice, "mnist-lenet").size(), 1u);
+  // Files in the order of their names.
+  const auto folder = folder_ / "mine/variants";
+  write_file_synced(folder / "a.toml", "rows = ['mnist-f1']\n[y]\nregime = 'lb'\ntrain.lr = 2\n");
+  write_file_synced(folder / "notes.txt", "not a file of variants");
+  EXPECT_EQ(read(f1).front().name, "y");
+  EXPECT_EQ(read(f1).back().name, "x");
+  write_file_synced(folder / "a.toml", "rows = ['mnist-f1']\n[x]\nregime = 'lb'\ntrain.lr = 3\n");
+  EXPECT_THAT([&] { read(f1); }, ThrowsMessage<Error>(HasSubstr("some.toml: mnist-f1 has another variant [x]")));
 }
 
 TEST_F(VariantsTest, ThatSayTooLittleAreRefused) {
   const auto refused = [&](const std::string& text, const std::string& why) {
-    EXPECT_THAT([&] { read(text); }, ThrowsMessage<Error>(HasSubstr(why))) << text;
+    EXPECT_THAT([&] { read("rows = ['mnist-f1']\n" + text); }, ThrowsMessage<Error>(HasSubstr(why))) << text;
   };
   refused("[lb-diag]\nregime = 'lb-diag'\nnoise.scale = 2\n", "that no regime has");
   refused("['a/b']\nregime = 'lb-diag'\nnoise.scale = 2\n", "letters, digits");
@@ -67,8 +88,16 @@ TEST_F(VariantsTest, ThatSayTooLittleAreRefused) {
   refused("x = 1\n", "[x] must be a table with a regime");
   refused("[x]\nregime = 'lb-dia'\nnoise.scale = 2\n", "did you mean lb-diag");
   refused("[x]\nregime = 'lb-diag'\n", "sets nothing");
-  refused("[x\n", "mnist-f1.toml:1:");
-  EXPECT_THROW(planned_runs("variants", with_variants("[x]\nregime = 'lb'\nnoise.scal = 2\n")), Error);
+  refused("[x\n", "some.toml:2:");
+  for (const char* rows : {"", "rows = []\n", "rows = 'mnist-f1'\n", "rows = [1]\n"}) {
+    EXPECT_THAT([&] { read(std::string(rows) + "[x]\nregime = 'lb'\ntrain.lr = 2\n"); },
+                ThrowsMessage<Error>(HasSubstr("some.toml: begin it with the rows")))
+        << rows;
+  }
+  EXPECT_THAT([&] { read("rows = ['mnist-f2']\n"); },
+              ThrowsMessage<Error>(HasSubstr("unknown row mnist-f2 (did you mean mnist-f1?)")));
+  const auto misspelt = with_variants("rows = ['mnist-f1']\n[x]\nregime = 'lb'\nnoise.scal = 2\n");
+  EXPECT_THROW(planned_runs("variants", misspelt), Error);
 }
 
 /// The numbers of lb-diag - lb on the first row of comparisons_test.cpp; Holm's factor is 2, of two compared regimes.
@@ -107,7 +136,6 @@ TEST_F(VariantsTest, AreComparedWithTheLargeBatch) {
 TEST_F(VariantsTest, ArePooledOverRows) {
   auto o = with_variants(kTwice);
   write_file_synced(o.recipes / "mnist-lenet.toml", "model = 'lenet'\ndata = 'mnist'\ntrain.epochs = 50\n");
-  write_file_synced(o.recipes / "variants" / "mnist-lenet.toml", kTwice);
   o.seeds = {0, 1};
   o.regimes = {"lb", "lb-diag-x2"};
   for (const auto& spec : planned_runs("variants", o)) {
