@@ -36,6 +36,15 @@ void check_strength(const NoiseOptions& options, const NoiseStructure& structure
       !in_weights || !options.scale.match,
       "noise.scale = \"match\" compares temperatures, and noise with noise.placement = \"weights\" has none, because "
       "it does not diffuse; give a number or noise.radius");
+  require(options.clip_norm >= 0, fmt::format("noise.clip_norm = {:g} must be at least 0", options.clip_norm));
+  require(!in_weights || options.clip_norm == 0,
+          fmt::format("noise.clip_norm = {:g} is for noise that is added to a gradient; noise.radius is the norm of "
+                      "noise with noise.placement = \"weights\"",
+                      options.clip_norm));
+  require(!options.scale.match || options.clip_norm == 0,
+          fmt::format("noise.clip_norm = {:g} would miss the temperature of noise.scale = \"match\"; leave one of them "
+                      "out",
+                      options.clip_norm));
   require(!has_radius || options.scale.factor == 1,
           fmt::format("noise.scale = {:g} has no effect where noise.radius = {:g} is the norm of the noise; leave one "
                       "of them out",
@@ -120,6 +129,13 @@ at::Tensor Injection::clipped_scale(const StepNoise& noise, const at::Tensor& gr
                                     const StepContext& context) const {
   if (!noise.defined() || !scaled_by_clipping(context)) return {};
   return clipped_match_scale(options_, context, gradient.norm(), noise.tensor().norm());
+}
+
+std::pair<StepNoise, at::Tensor> Injection::clipped(const StepNoise& noise) const {
+  if (!noise.defined() || !clips_noise()) return {noise, {}};
+  const auto values = noise.tensor();
+  const auto factor = values.norm().to(at::kDouble).reciprocal_().mul_(options_.clip_norm).clamp_max_(1);
+  return {{values * factor.to(values.scalar_type()), {}, 1, {}}, factor};
 }
 
 double Injection::noise_temperature(const StepContext& context, double scale) const {

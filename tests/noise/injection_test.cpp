@@ -111,6 +111,38 @@ TEST(Injection, SigmaAloneScalesIsotropicNoise) {
   EXPECT_EQ(Injection(options).scale(context(64)), 1);
 }
 
+/// By values and by variance; noise that is short enough, or none, stays as it is.
+TEST(Injection, ClipsTheNoiseApart) {
+  auto options = diagonal();
+  options.clip_norm = 2;
+  const Injection injection(options);
+  const auto values = at::arange(1, 6, at::kDouble);
+  const StepNoise by_variance{{}, values, 0.7, {3, Purpose::kNoise, 5}};
+  for (const auto& noise : {StepNoise{values, {}, 1, {}}, by_variance}) {
+    const double length = noise.tensor().norm().item<double>();
+    const auto [clipped, factor] = injection.clipped(noise);
+    EXPECT_NEAR(factor.item<double>(), std::min(1.0, 2 / length), 1e-12);
+    EXPECT_TRUE(clipped.tensor().allclose(noise.tensor() * std::min(1.0, 2 / length), 1e-12, 1e-12));
+  }
+  EXPECT_EQ(injection.clipped({values * 0.1, {}, 1, {}}).second.item<double>(), 1);
+  EXPECT_FALSE(injection.clipped({}).second.defined());
+  EXPECT_FALSE(Injection(diagonal()).clipped(by_variance).second.defined());
+  EXPECT_TRUE(Injection(diagonal()).clipped(by_variance).first.variance.defined());
+}
+
+TEST(Injection, RefusesToClipNoiseThatHasItsStrengthFromElsewhere) {
+  auto options = diagonal();
+  options.clip_norm = 1;
+  options.placement = Placement::kWeights;
+  EXPECT_THAT([&] { Injection injection(options); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("noise.clip_norm = 1 is for noise that is added")));
+  options.placement = Placement::kUpdate;
+  options.scale.match = true;
+  options.match_lr = 0.1;
+  EXPECT_THAT([&] { Injection injection(options); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("noise.clip_norm = 1 would miss the temperature")));
+}
+
 TEST(Injection, RefusesARefreshOfDraws) {
   for (const std::string structure : {"full-fisher", "true-fisher", "kfac", "diag-fisher"}) {
     auto options = diagonal();

@@ -52,6 +52,12 @@ class Injection {
   /// Whether clipped_scale needs the noise before it is added to the gradient.
   bool scaled_by_clipping(const StepContext& context) const;
 
+  /// The noise of the whole batch, at most noise.clip_norm long, and the factor that makes it so, min(1, clip_norm /
+  /// |n|), a scalar on its device. Without noise.clip_norm or without noise: as it is, and undefined.
+  std::pair<StepNoise, at::Tensor> clipped(const StepNoise& noise) const;
+  /// Whether noise.clip_norm clips the noise apart from the gradient.
+  bool clips_noise() const { return options_.clip_norm > 0; }
+
   /// Whether each shard of a batch draws its own share of the noise.
   bool drawn_by_shards() const { return structure_->adds_up_over_shards(); }
   bool needs_only_trace() const { return structure_->needs_only_trace(); }  ///< NoiseStructure::needs_only_trace

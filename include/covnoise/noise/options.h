@@ -40,12 +40,15 @@ struct NoiseOptions {
   double match_momentum = 0.9;  ///< for scale.match: momentum of the small batch
   Placement placement = Placement::kUpdate;  ///< where the noise enters the step
   double radius = 0;                         ///< of kWeights: norm of the noise over all parameters; 0: scale decides
-  double stop_after = 0.25;                  ///< fraction of the training after which the noise is off
-  std::int64_t refresh = 1;                  ///< steps between two measurements of the statistics
-  double sigma = 0.1;                        ///< strength of multiplicative and isotropic noise, which have no s
-  double penalty = 0;                        ///< lambda of the ghost penalty (noise/penalty.h); 0: none
-  std::int64_t penalty_every = 1;            ///< steps between two penalties, each of so many times the weight
-  double penalty_step = 0.01;                ///< eps, the length of the step of its finite difference
+  /// Largest norm of the noise, which then has a factor of its own, and train.clip_norm is of the gradient alone; 0:
+  /// train.clip_norm is of their sum and gives both one factor. Not of kWeights, which have a radius.
+  double clip_norm = 0;
+  double stop_after = 0.25;        ///< fraction of the training after which the noise is off
+  std::int64_t refresh = 1;        ///< steps between two measurements of the statistics
+  double sigma = 0.1;              ///< strength of multiplicative and isotropic noise, which have no s
+  double penalty = 0;              ///< lambda of the ghost penalty (noise/penalty.h); 0: none
+  std::int64_t penalty_every = 1;  ///< steps between two penalties, each of so many times the weight
+  double penalty_step = 0.01;      ///< eps, the length of the step of its finite difference
 
   std::int64_t estimator_group() const { return group > 0 ? group : small_batch; }
 };

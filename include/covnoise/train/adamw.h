@@ -10,6 +10,7 @@ struct AdamWOptions {
   double weight_decay = 0;                 ///< decoupled: times learning rate and weight
   double clip_norm = 0;                    ///< largest norm of gradient plus noise; 0: no clipping
   std::vector<std::string> no_decay = {};  ///< patterns of parameters without weight decay (decay_mask)
+  bool clip_noise = true;                  ///< false: clip_norm is of the gradient alone, and the noise is not clipped
 };
 
 /// AdamW as PyTorch defines it, with noise in the gradient or in the update: ops/adamw_update.h has the formula. Its

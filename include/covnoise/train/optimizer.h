@@ -15,8 +15,8 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
   /// One step from the mean gradient in parameters.gradient(), which is not changed. `noise` may be undefined. With
-  /// clip_norm returns c = min(1, clip_norm / |g + n|), the factor of gradient and noise: a scalar on the device of the
-  /// parameters; otherwise undefined.
+  /// clip_norm returns c = min(1, clip_norm / |g + n|), the factor of gradient and noise (without clip_noise
+  /// min(1, clip_norm / |g|), of the gradient): a scalar on the device of the parameters; otherwise undefined.
   virtual at::Tensor step(double lr, const StepNoise& noise, Placement placement) = 0;
   /// The buffer of the gradients of earlier steps: of Sgd their decayed sum, of AdamW their decayed average.
   virtual at::Tensor momentum() const = 0;

@@ -11,6 +11,7 @@ struct SgdOptions {
   double weight_decay = 0;                 ///< times the weight, added to the gradient
   double clip_norm = 0;                    ///< largest norm of gradient plus noise, before weight decay; 0: no clipping
   std::vector<std::string> no_decay = {};  ///< patterns of parameters without weight decay (decay_mask)
+  bool clip_noise = true;                  ///< false: clip_norm is of the gradient alone, and the noise is not clipped
 };
 
 /// Stochastic gradient descent with momentum, as PyTorch defines it (the learning rate outside the buffer), with noise
@@ -19,7 +20,8 @@ struct SgdOptions {
 ///
 ///   c = min(1, clip_norm / |g + n|)
 ///
-/// as a small batch clips its own noisy gradient. Momentum and weight decay are not clipped.
+/// as a small batch clips its own noisy gradient; without clip_noise c is that of the gradient alone. Momentum and
+/// weight decay are not clipped.
 class Sgd final : public Optimizer {
  public:
   Sgd(FlatParameters& parameters, const SgdOptions& options);

@@ -135,6 +135,7 @@ const std::vector<std::string>& MetricsWriter::csv_columns() {
                                                    "noise_temperature",
                                                    "weight_norm",
                                                    "clip_factor",
+                                                   "noise_clip_factor",
                                                    "penalty",
                                                    "penalty_norm"};
   return columns;

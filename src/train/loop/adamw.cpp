@@ -16,16 +16,17 @@ AdamW::AdamW(FlatParameters& parameters, const AdamWOptions& options)
 
 at::Tensor AdamW::step(double lr, const StepNoise& noise, Placement placement) {
   const torch::NoGradGuard no_grad;
-  const auto [added, factor] = clip(parameters_.gradient(), noise, options_.clip_norm);
+  const auto [gradient, added, factor, left] =
+      clip(parameters_.gradient(), noise, options_.clip_norm, options_.clip_noise);
   AdamWUpdate update;
   update.lr = lr;
   update.beta1 = options_.beta1, update.beta2 = options_.beta2, update.eps = options_.eps;
   update.weight_decay = options_.weight_decay;
   update.decayed = decayed_;
-  update.clip = factor;
+  update.clip = left;
   update.noise_in_gradient = placement == Placement::kGradient;
   update.step = ++steps_;
-  adamw_update(parameters_.values(), parameters_.gradient(), first_, second_, added, update);
+  adamw_update(parameters_.values(), gradient, first_, second_, added, update);
   return factor;
 }
 

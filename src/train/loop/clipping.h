@@ -3,13 +3,16 @@
 
 namespace covnoise {
 
-/// The noise of a step and the factor c of gradient and noise; c is undefined without clipping.
+/// Gradient and noise of a step, and the factor c by which they are to be clipped.
 struct Clipped {
+  at::Tensor gradient;
   StepNoise noise;
-  at::Tensor factor;
+  at::Tensor factor;  ///< c; undefined without clipping
+  at::Tensor left;    ///< c where the update must still apply it, to both; undefined where it has been done
 };
 
-/// c = min(1, clip_norm / |g + n|); 0: no clipping.
-Clipped clip(const at::Tensor& gradient, const StepNoise& noise, double clip_norm);
+/// c = min(1, clip_norm / |g + n|); without `clip_noise` c = min(1, clip_norm / |g|), of the gradient alone. 0: no
+/// clipping.
+Clipped clip(const at::Tensor& gradient, const StepNoise& noise, double clip_norm, bool clip_noise);
 
 }  // namespace covnoise

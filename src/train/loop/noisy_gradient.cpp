@@ -113,7 +113,7 @@ at::Tensor NoisyGradient::backward(const GradientPass::Examples& examples) {
   }
   const auto statistics = pass_.finish();
   const torch::NoGradGuard no_grad;
-  place(injection_.draw(statistics, context));
+  place(injection_.clipped(injection_.draw(statistics, context)).first);
   if (signs.size > 0) {
     penalty_.add(context, pass_.signed_sum(), [&](const GradientPass::GroupSigns& alone) {
       request.needs = {};

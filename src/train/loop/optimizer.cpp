@@ -24,12 +24,20 @@ at::Tensor decay_mask(const FlatParameters& parameters, const std::vector<std::s
   return mask;
 }
 
-Clipped clip(const at::Tensor& gradient, const StepNoise& noise, double clip_norm) {
-  if (clip_norm == 0) return {noise, {}};
+Clipped clip(const at::Tensor& gradient, const StepNoise& noise, double clip_norm, bool clip_noise) {
+  if (clip_norm == 0) return {gradient, noise, {}, {}};
+  const auto factor_of = [&](const at::Tensor& vector) {
+    return vector.norm().to(at::kDouble).reciprocal_().mul_(clip_norm).clamp_max_(1).to(gradient.scalar_type());
+  };
+  if (!noise.defined() || !clip_noise) {
+    const auto factor = factor_of(gradient);
+    if (!noise.defined()) return {gradient, noise, factor, factor};
+    return {gradient * factor, noise, factor, {}};
+  }
   // The norm of the sum needs the noise itself, not only its variance.
   const StepNoise added{noise.tensor(), {}, 1, {}};
-  const auto sum = added.defined() ? gradient + added.values : gradient;
-  return {added, sum.norm().to(at::kDouble).reciprocal_().mul_(clip_norm).clamp_max_(1).to(gradient.scalar_type())};
+  const auto factor = factor_of(gradient + added.values);
+  return {gradient, added, factor, factor};
 }
 
 }  // namespace covnoise

@@ -12,9 +12,10 @@ struct Progress {
   std::int64_t step = 0;  ///< steps done
   double epoch_loss = 0;  ///< sums over the steps of the current epoch, weighted by examples
   std::int64_t epoch_correct = 0, epoch_examples = 0;
-  double epoch_clip_factors = 0;  ///< sum over the logged steps of the current epoch
-  std::int64_t epoch_logged = 0;  ///< how many they are
-  double best_accuracy = -1;      ///< at a scheduled checkpoint: validation, or test if nothing is held out
+  double epoch_clip_factors = 0, epoch_noise_clip_factors = 0;  ///< sums over the logged steps of the current epoch
+  std::int64_t epoch_logged = 0;                                ///< how many they are
+  double noisy_loss = 0;  ///< of the last epoch whose last step had noise, until an epoch without is compared with it
+  double best_accuracy = -1;  ///< at a scheduled checkpoint: validation, or test if nothing is held out
   std::optional<std::int64_t> best_step;
   double trace_average = 0, square_average = 0;  ///< smoothed numerator and denominator of the noise scale
 

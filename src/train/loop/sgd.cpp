@@ -13,15 +13,14 @@ Sgd::Sgd(FlatParameters& parameters, const SgdOptions& options)
 
 at::Tensor Sgd::step(double lr, const StepNoise& noise, Placement placement) {
   const torch::NoGradGuard no_grad;
-  auto [added, factor] = clip(parameters_.gradient(), noise, options_.clip_norm);
-  SgdUpdate update{lr,     options_.momentum, options_.weight_decay,
-                   factor, options_.nesterov, placement == Placement::kGradient};
-  at::Tensor gradient = parameters_.gradient();
+  auto [gradient, added, factor, left] = clip(parameters_.gradient(), noise, options_.clip_norm, options_.clip_noise);
+  SgdUpdate update{lr,   options_.momentum, options_.weight_decay,
+                   left, options_.nesterov, placement == Placement::kGradient};
   if (decayed_.defined() && options_.weight_decay > 0) {
     // c g + w theta where the decay holds: a pass of its own, before the fused one.
-    gradient = factor.defined() ? gradient * factor : gradient.clone();
-    gradient.addcmul_(parameters_.values(), decayed_, options_.weight_decay);
-    if (factor.defined() && added.defined()) added.values = added.values * factor;
+    gradient =
+        at::addcmul(left.defined() ? gradient * left : gradient, parameters_.values(), decayed_, options_.weight_decay);
+    if (left.defined() && added.defined()) added.values = added.values * left;
     update.weight_decay = 0;
     update.clip = at::Tensor();
   }

@@ -15,6 +15,8 @@
 namespace covnoise {
 namespace {
 
+constexpr const char* kAboutLoss = "loss";  // what a record of kind warning is about
+
 /// An epoch's record for the user.
 std::string epoch_line(const nlohmann::ordered_json& record, std::int64_t epochs, const char* unit) {
   const auto number = [&](const char* key) { return record.at(key).get<double>(); };
@@ -128,7 +130,9 @@ void TrainingRun::restore(const RankCheckpoint& latest) {
   step_.optimizer().set_steps_done(progress_.step);
   for (const auto& record : read_metrics(options_.out, progress_.step)) {
     seconds_before_ = record.value("seconds", seconds_before_);
-    warned_ = warned_ || record.value("kind", "") == "warning";
+    // Records of version 0.2 do not say what they are about: it was always the loss.
+    warned_ = warned_ ||
+              (record.value("kind", "") == "warning" && record.value("about", std::string(kAboutLoss)) == kAboutLoss);
   }
 }
 
@@ -232,6 +236,7 @@ void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
                  {"noise_norm", result.noise_norm},
                  {"weight_norm", result.weight_norm}});
   if (config_.train.clip_norm > 0) record["clip_factor"] = result.clip_factor;
+  if (step_.injection().clips_noise()) record["noise_clip_factor"] = result.noise_clip_factor;
   if (result.penalty) record["penalty"] = *result.penalty;
   if (result.penalty_norm) record["penalty_norm"] = *result.penalty_norm;
   if (result.fisher_trace) record["fisher_trace"] = *result.fisher_trace;
@@ -239,8 +244,8 @@ void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
   if (config_.train.optimizer == "sgd") {  // of which temperatures are defined
     record["temperature"] = rate / static_cast<double>(context.batch);
     if (!step_.weight_noise())  // noise in the weights does not diffuse
-      record["noise_temperature"] =
-          result.clip_factor * step_.injection().noise_temperature(context, result.noise_scale);
+      record["noise_temperature"] = result.noise_clip_factor * result.noise_clip_factor / result.clip_factor *
+                                    step_.injection().noise_temperature(context, result.noise_scale);
   }
   record["images_per_s"] = images_per_second();
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
@@ -300,6 +305,8 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
   record["weight_norm"] = parameters_.values().norm().item<double>();
   if (config_.train.clip_norm > 0 && progress_.epoch_logged > 0)
     record["clip_factor"] = progress_.epoch_clip_factors / static_cast<double>(progress_.epoch_logged);
+  if (step_.injection().clips_noise() && progress_.epoch_logged > 0)
+    record["noise_clip_factor"] = progress_.epoch_noise_clip_factors / static_cast<double>(progress_.epoch_logged);
   record["images_per_s"] = speed;
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
   if (files.metrics) {
@@ -320,14 +327,37 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
 }
 
 void TrainingRun::check_health(std::int64_t epoch, double train_loss, MetricsWriter* metrics) {
+  check_end_of_noise(epoch, train_loss, metrics);
   if (warned_ || epoch < schedule_.warmup() || train_loss <= task_.guessing_loss) return;
   warned_ = true;
-  const std::string message =
-      fmt::format("the training loss of epoch {}, {:.2f}, is above that of guessing, {:.2f}: {}", epoch + 1, train_loss,
-                  task_.guessing_loss, advice_for_loss(config_));
+  warn(epoch, kAboutLoss,
+       fmt::format("the training loss of epoch {}, {:.2f}, is above that of guessing, {:.2f}: {}", epoch + 1,
+                   train_loss, task_.guessing_loss, advice_for_loss(config_)),
+       metrics);
+}
+
+/// Compares the epoch in which the noise ends and the first one without it with the last one that had it throughout.
+void TrainingRun::check_end_of_noise(std::int64_t epoch, double train_loss, MetricsWriter* metrics) {
+  constexpr double kJump = 1.25;  // more than the loss of a healthy training varies from one epoch to the next
+  if (step_.has_noise(progress_.step - 1)) {
+    progress_.noisy_loss = train_loss;
+    return;
+  }
+  const double before = progress_.noisy_loss;
+  const bool jumped = before > 0 && train_loss > kJump * before;
+  if (jumped || !step_.has_noise(schedule_.first_step(epoch))) progress_.noisy_loss = 0;
+  if (!jumped) return;
+  warn(epoch, "noise",
+       fmt::format("the training loss rose from {:.2f} to {:.2f} in epoch {}, when the noise ended: {}", before,
+                   train_loss, epoch + 1, advice_for_end_of_noise(config_)),
+       metrics);
+}
+
+void TrainingRun::warn(std::int64_t epoch, const char* about, const std::string& message, MetricsWriter* metrics) {
   options_.say("warning: " + message);
   if (!metrics) return;
-  metrics->write({{"kind", "warning"}, {"step", progress_.step}, {"epoch", epoch + 1}, {"message", message}});
+  metrics->write(
+      {{"kind", "warning"}, {"step", progress_.step}, {"epoch", epoch + 1}, {"about", about}, {"message", message}});
   metrics->flush_synced();
 }
 

@@ -54,6 +54,8 @@ class TrainingRun {
   void log_step(const StepResult& result, MetricsWriter& metrics);
   /// Says once, in the output and the metrics, that the loss of an epoch after the warm-up is above that of guessing.
   void check_health(std::int64_t epoch, double train_loss, MetricsWriter* metrics);
+  void check_end_of_noise(std::int64_t epoch, double train_loss, MetricsWriter* metrics);
+  void warn(std::int64_t epoch, const char* about, const std::string& message, MetricsWriter* metrics);
   void restore_optimizer(const LoadedCheckpoint& latest);
   void save(const RunFiles& files, bool scheduled);
   void save_snapshot();

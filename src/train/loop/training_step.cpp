@@ -28,22 +28,26 @@ namespace {
   diverged(std::string(what) + "some parameter", context, config);
 }
 
-/// Double [4]; undefined values are those of a step without noise or clipping.
-at::Tensor details_of(const at::Tensor& noise_norm, const at::Tensor& clip, const at::Tensor& weight_norm,
-                      const at::Tensor& clipped_scale, double scale) {
+/// Double [5]; undefined values are those of a step without noise or clipping.
+at::Tensor details_of(const at::Tensor& noise_norm, const at::Tensor& clip, const at::Tensor& noise_clip,
+                      const at::Tensor& weight_norm, const at::Tensor& clipped_scale, double scale) {
   const auto number = [&](const at::Tensor& value, double otherwise) {
     return value.defined() ? value.to(at::kDouble) : at::full({}, otherwise, weight_norm.options().dtype(at::kDouble));
   };
-  return at::stack({number(noise_norm, 0), number(clip, 1), number(weight_norm, 0), number(clipped_scale, scale)});
+  return at::stack({number(noise_norm, 0), number(clip, 1), number(noise_clip, 1), number(weight_norm, 0),
+                    number(clipped_scale, scale)});
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& train, FlatParameters& parameters) {
+std::unique_ptr<Optimizer> make_optimizer(const Config& config, FlatParameters& parameters) {
+  const auto& train = config.train;
+  const bool clip_noise = config.noise.clip_norm == 0;
   if (train.optimizer == "adamw") {
-    const AdamWOptions options{train.momentum,     train.beta2,     train.eps,
-                               train.weight_decay, train.clip_norm, train.no_decay};
+    const AdamWOptions options{train.momentum,  train.beta2,    train.eps, train.weight_decay,
+                               train.clip_norm, train.no_decay, clip_noise};
     return std::make_unique<AdamW>(parameters, options);
   }
-  const SgdOptions options{train.momentum, train.nesterov, train.weight_decay, train.clip_norm, train.no_decay};
+  const SgdOptions options{train.momentum,  train.nesterov, train.weight_decay,
+                           train.clip_norm, train.no_decay, clip_noise};
   return std::make_unique<Sgd>(parameters, options);
 }
 
@@ -73,7 +77,7 @@ TrainingStep::TrainingStep(const Config& config, torch::nn::Module& module, Grad
              config.train.sharpness_batch}),
       injection_(config.noise, std::move(structure)),
       penalty_(config.noise, module, parameters),
-      optimizer_(make_optimizer(config.train, parameters)),
+      optimizer_(make_optimizer(config, parameters)),
       all_reduce_(communicator ? std::make_unique<GradientAllReduce>(*communicator, config, module, parameters,
                                                                      injection_, buckets)
                                : nullptr) {
@@ -136,10 +140,11 @@ void TrainingStep::launch(std::int64_t step, const ExampleSource& source, const 
   const auto scale = injection_.clipped_scale(noise, parameters_.gradient(), launched.context);
   if (scale.defined()) noise = {noise.tensor() * scale, {}, 1, {}};
   if (noise.defined() && details) noise_norm = noise.tensor().norm();
-  const auto clip = optimizer_->step(launched.context.lr, noise, injection_.placement());
+  const auto [added, noise_clip] = injection_.clipped(noise);
+  const auto clip = optimizer_->step(launched.context.lr, added, injection_.placement());
   if (details) {
-    launched.details =
-        details_of(noise_norm, clip, parameters_.values().norm(), scale, injection_.scale(launched.context));
+    launched.details = details_of(noise_norm, clip, injection_.clips_noise() ? noise_clip : clip,
+                                  parameters_.values().norm(), scale, injection_.scale(launched.context));
   }
   launched_.push_back(std::move(launched));
 }
@@ -198,8 +203,8 @@ StepResult TrainingStep::result_of(const Launched& launched, const StepMetrics& 
   if (launched.details.defined()) {
     const auto details = launched.details.cpu();
     const auto* values = details.data_ptr<double>();
-    result.noise_norm = values[0], result.clip_factor = values[1], result.weight_norm = values[2];
-    result.noise_scale = values[3];
+    result.noise_norm = values[0], result.clip_factor = values[1], result.noise_clip_factor = values[2];
+    result.weight_norm = values[3], result.noise_scale = values[4];
   }
   if (launched.penalty.defined()) {
     const auto penalty = launched.penalty.cpu();

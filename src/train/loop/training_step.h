@@ -21,9 +21,10 @@ struct StepResult {
   double loss = 0;  ///< mean over the batch, before the step; with noise in the weights at theta + n
   std::int64_t correct = 0;
   double grad_norm = 0;
-  double noise_norm = 0;                   ///< before clipping; only in a step with details, as the next three.
+  double noise_norm = 0;                   ///< before clipping; only in a step with details, as the next four.
                                            ///< With noise in the weights: of the noise that the gradient was taken with
-  double clip_factor = 1;                  ///< of gradient and noise; 1 where nothing was clipped
+  double clip_factor = 1;                  ///< of the gradient; 1 where nothing was clipped
+  double noise_clip_factor = 1;            ///< of the noise: the same, or its own with noise.clip_norm
   double weight_norm = 0;                  ///< of all parameters, after the step
   double noise_scale = 0;                  ///< s
   std::optional<double> fisher_trace;      ///< if the step collected squares
@@ -62,6 +63,7 @@ class TrainingStep {
   Injection& injection() { return injection_; }
   GradientAllReduce* all_reduce() { return all_reduce_.get(); }                      ///< null in a single process
   WeightNoise* weight_noise() { return weight_noise_ ? &*weight_noise_ : nullptr; }  ///< null in other placements
+  bool has_noise(std::int64_t step) const { return injection_.scale(context(step)) != 0; }
   /// Whether weight_noise() has noise for the next step after so many steps.
   bool has_weight_noise(std::int64_t steps) const;
 
@@ -70,7 +72,7 @@ class TrainingStep {
     StepContext context;
     bool squares = false, centred = false;
     at::Tensor metrics;  // of StepMetrics
-    at::Tensor details;  // if requested: noise norm, clipping factor, weight norm, s
+    at::Tensor details;  // if requested: noise norm, clipping factors of gradient and noise, weight norm, s
     at::Tensor penalty;  // if requested: its value, the norm of its gradient; undefined in a step without it
   };
   StepContext context(std::int64_t step) const;

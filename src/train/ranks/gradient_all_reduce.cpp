@@ -22,13 +22,14 @@ bool final_by_layers(const Needs& needs) {
 }
 
 /// Whether the step needs the sum of the ranks' noise apart from that of their gradients: where clipping would
-/// otherwise get differenced noise, where the norms of both decide the matched scale, where the update is not linear,
-/// or where the noise is for the weights.
+/// otherwise get differenced noise, where the norms of both decide the matched scale, where the noise is clipped apart
+/// from the gradient, where the update is not linear, or where the noise is for the weights.
 bool noise_apart(const Config& config, const Injection& injection) {
   const bool differenced = injection.placement() == Placement::kUpdate && config.train.momentum > 0;
   const bool clipped = config.train.clip_norm > 0 && (differenced || config.noise.scale.match);
   const bool not_linear = injection.placement() == Placement::kUpdate && config.train.optimizer != "sgd";
-  return injection.drawn_by_shards() && (clipped || not_linear || injection.placement() == Placement::kWeights);
+  return injection.drawn_by_shards() &&
+         (clipped || injection.clips_noise() || not_linear || injection.placement() == Placement::kWeights);
 }
 
 /// The statistics of a slice of the parameters, from complete ones.

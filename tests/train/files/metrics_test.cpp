@@ -195,9 +195,9 @@ TEST_F(MetricsTest, CsvHasFixedColumns) {
       read_file(run_.metrics_csv()),
       "kind,step,epoch,train_loss,train_accuracy,test_loss,test_accuracy,val_loss,val_accuracy,train_eval_loss,"
       "train_eval_accuracy,lr,batch,images_per_s,seconds,grad_norm,noise_norm,fisher_trace,noise_scale,temperature,"
-      "noise_temperature,weight_norm,clip_factor,penalty,penalty_norm\n"
-      "step,3,,,,,,,,,,0.1,,,,,,,,,,,,,\n"
-      "epoch,10,1,,,,0.5,,,,,,,,20.0,,,,,,,,,,\n");
+      "noise_temperature,weight_norm,clip_factor,noise_clip_factor,penalty,penalty_norm\n"
+      "step,3,,,,,,,,,,0.1,,,,,,,,,,,,,,\n"
+      "epoch,10,1,,,,0.5,,,,,,,,20.0,,,,,,,,,,,\n");
 }
 
 TEST_F(MetricsTest, EventFileReadsBack) {

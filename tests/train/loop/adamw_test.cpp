@@ -131,5 +131,22 @@ TEST(AdamW, ClipsGradientAndNoiseTogether) {
   EXPECT_NEAR(factor.item<double>(), 0.5 / (parameters.gradient() + noise).norm().item<double>(), 1e-12);
 }
 
+/// The first step: m^ = c g, v^ = (c g)^2, and the noise as it is.
+TEST(AdamW, ClipsTheGradientApartFromTheNoise) {
+  const auto network = network_of(at::kDouble);
+  FlatParameters parameters(*network);
+  set_gradients(*network, 0);
+  const auto start = parameters.values().clone();
+  const auto noise = at::ones_like(start);
+  AdamWOptions options;
+  options.clip_norm = 0.5;
+  options.clip_noise = false;
+  AdamW optimizer(parameters, options);
+  const auto factor = optimizer.step(0.01, {noise, {}, 1, {}}, Placement::kUpdate);
+  EXPECT_NEAR(factor.item<double>(), 0.5 / parameters.gradient().norm().item<double>(), 1e-12);
+  const auto d = factor * parameters.gradient();
+  EXPECT_TRUE(parameters.values().allclose(start - 0.01 * (d + noise) / (d.abs() + 1e-8), 1e-9, 1e-9));
+}
+
 }  // namespace
 }  // namespace covnoise

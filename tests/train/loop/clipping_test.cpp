@@ -1,4 +1,5 @@
-// train.clip_norm covers the noise: one factor on gradient and noise, by the norm of their sum.
+// train.clip_norm covers the noise: one factor on gradient and noise, by the norm of their sum; or noise.clip_norm
+// clips the noise apart.
 #include "covnoise/train/internal/checkpoint.h"
 #include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/sgd.h"
@@ -23,19 +24,19 @@ at::Tensor normals_like_parameters(const FlatParameters& parameters, std::uint64
 
 struct ClippingCase {
   Placement placement;
-  bool nesterov, by_variance;
+  bool nesterov, by_variance, together = true;
 };
 
 class Clipping : public ::testing::TestWithParam<ClippingCase> {};
 
 /// Two steps, so that the momentum buffer shows what was added to it.
-TEST_P(Clipping, HasOneFactorForGradientAndNoise) {
-  const auto [placement, nesterov, by_variance] = GetParam();
+TEST_P(Clipping, HasOneFactorForGradientAndNoiseOrOfTheGradientAlone) {
+  const auto [placement, nesterov, by_variance, together] = GetParam();
   const auto network = testing::make_small_network("mlp", at::kDouble);
   FlatParameters parameters(*network);
   constexpr double kLr = 0.3, kMomentum = 0.9, kDecay = 0.01;
   for (const double clip_norm : {0.5, 1e3}) {
-    Sgd sgd(parameters, {kMomentum, nesterov, kDecay, clip_norm});
+    Sgd sgd(parameters, {kMomentum, nesterov, kDecay, clip_norm, {}, together});
     auto theta = parameters.values().clone(), b = parameters.zeros();
     for (std::uint32_t step = 0; step < 2; ++step) {
       const auto g = normals_like_parameters(parameters, 2 * step);
@@ -48,14 +49,15 @@ TEST_P(Clipping, HasOneFactorForGradientAndNoise) {
       const auto n = noise.tensor();
       parameters.gradient().copy_(g);
       const auto factor = sgd.step(kLr, noise, placement);
-      const double c = std::min(1.0, clip_norm / (g + n).norm().item<double>());
+      const double c = std::min(1.0, clip_norm / (together ? g + n : g).norm().item<double>());
       EXPECT_NEAR(factor.item<double>(), c, 1e-12);
       EXPECT_EQ(c < 1, clip_norm < 1);
       const bool in_gradient = placement == Placement::kGradient;
-      const auto d = (in_gradient ? c * (g + n) : c * g) + kDecay * theta;
+      const auto added = together ? c * n : n;
+      const auto d = (in_gradient ? c * g + added : c * g) + kDecay * theta;
       b = kMomentum * b + d;
       const auto direction = nesterov ? d + kMomentum * b : b;
-      theta = theta - kLr * (in_gradient ? direction : direction + c * n);
+      theta = theta - kLr * (in_gradient ? direction : direction + added);
       EXPECT_TRUE(parameters.values().allclose(theta, 1e-12, 1e-12));
     }
   }
@@ -65,18 +67,35 @@ INSTANTIATE_TEST_SUITE_P(Table, Clipping,
                          ::testing::Values(ClippingCase{Placement::kUpdate, false, false},
                                            ClippingCase{Placement::kUpdate, true, true},
                                            ClippingCase{Placement::kGradient, false, true},
-                                           ClippingCase{Placement::kGradient, true, false}),
+                                           ClippingCase{Placement::kGradient, true, false},
+                                           ClippingCase{Placement::kUpdate, false, true, false},
+                                           ClippingCase{Placement::kGradient, true, false, false}),
                          [](const auto& info) {
                            return std::string(info.param.placement == Placement::kUpdate ? "Update" : "Gradient") +
                                   (info.param.nesterov ? "Nesterov" : "") +
-                                  (info.param.by_variance ? "ByVariance" : "ByValues");
+                                  (info.param.by_variance ? "ByVariance" : "ByValues") +
+                                  (info.param.together ? "" : "Apart");
                          });
 
+/// Where the decay spares some parameters, g is clipped before it is added.
+TEST(Clipping, OfTheGradientAloneLeavesPatternsWithoutDecay) {
+  const auto network = testing::make_small_network("mlp", at::kDouble);
+  FlatParameters parameters(*network);
+  const auto theta = parameters.values().clone(), g = normals_like_parameters(parameters, 1);
+  const StepNoise noise{normals_like_parameters(parameters, 2), {}, 1, {}};
+  const auto mask = decay_mask(parameters, {"*.bias"});
+  parameters.gradient().copy_(g);
+  Sgd sgd(parameters, {0, false, 0.5, 0.3, {"*.bias"}, false});
+  const auto c = sgd.step(0.1, noise, Placement::kUpdate);
+  EXPECT_TRUE(parameters.values().allclose(theta - 0.1 * (c * g + 0.5 * mask * theta + noise.values), 1e-12, 1e-12));
+}
+
 /// The metrics of a training with diagonal Fisher noise whose gradients are clipped hard.
-auto clipped_training() {
+auto clipped_training(double noise_clip_norm = 0) {
   const testing::TemporaryFolder folder;
   TrainOptions options = testing::small_run("lb-diag", "mlp");
   options.config.train.clip_norm = 0.05;
+  options.config.noise.clip_norm = noise_clip_norm;
   options.out = folder / "run";
   train(options);
   return read_metrics(options.out);
@@ -93,17 +112,30 @@ TEST(ClippedTraining, RecordsTheFactorAndTheTemperaturesItLeaves) {
   EXPECT_NEAR(first["noise_temperature"].get<double>(), factor * 0.01 * 0.1 * (1.0 / 16 - 1.0 / 64), 1e-12);
 }
 
-TEST(ClippedTraining, RecordsTheMeanFactorOfAnEpoch) {
-  double sum = 0;
+/// Noise of variance c_n^2 s^2 C beside a gradient whose learning rate is c_g a: the noise's temperature is theirs.
+TEST(ClippedTraining, WithNoiseClippedApartRecordsBothFactors) {
+  const auto first = clipped_training(0.02).front();
+  const double gradient = first["clip_factor"].get<double>(), noise = first["noise_clip_factor"].get<double>();
+  EXPECT_NEAR(gradient, 0.05 / first["grad_norm"].get<double>(), 1e-5 * gradient);
+  EXPECT_NEAR(noise, 0.02 / first["noise_norm"].get<double>(), 1e-5 * noise);
+  EXPECT_NEAR(first["temperature"].get<double>(), gradient * 0.01 / 0.1 / 64, 1e-12);
+  EXPECT_NEAR(first["noise_temperature"].get<double>(), noise * noise / gradient * 0.01 * 0.1 * (1.0 / 16 - 1.0 / 64),
+              1e-12);
+}
+
+TEST(ClippedTraining, RecordsTheMeanFactorsOfAnEpoch) {
+  double sum = 0, noise_sum = 0;
   int steps = 0, epochs = 0;
-  for (const auto& record : clipped_training()) {
+  for (const auto& record : clipped_training(0.02)) {
     if (record["kind"] == "step") {
       sum += record["clip_factor"].get<double>();
+      noise_sum += record["noise_clip_factor"].get<double>();
       ++steps;
     } else if (record["kind"] == "epoch") {
       ASSERT_GT(steps, 1);
       EXPECT_DOUBLE_EQ(record["clip_factor"].get<double>(), sum / steps);
-      sum = steps = 0;
+      EXPECT_DOUBLE_EQ(record["noise_clip_factor"].get<double>(), noise_sum / steps);
+      sum = noise_sum = steps = 0;
       ++epochs;
     }
   }
@@ -134,6 +166,7 @@ TEST(ClippedTraining, HasNoFactorWithoutClipping) {
   train(options);
   const auto records = read_metrics(options.out);
   EXPECT_FALSE(records.front().contains("clip_factor"));
+  EXPECT_FALSE(records.front().contains("noise_clip_factor"));
   double squares = 0;
   for (const auto& [name, tensor] :
        CheckpointStore::load(CheckpointStore(options.out / "checkpoints").list().back().path).checkpoint.model)

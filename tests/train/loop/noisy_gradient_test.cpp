@@ -115,6 +115,24 @@ TEST(NoisyGradient, InTheUpdateEqualsOurOptimizer) {
   }
 }
 
+TEST(NoisyGradient, HasNoiseOfAtMostTheClipNorm) {
+  const auto network = plain_network();
+  torch::optim::SGD sgd(network->parameters(), torch::optim::SGDOptions(0.1));
+  auto noise = noise_options("diag-fisher");
+  noise.placement = Placement::kGradient;
+  noise.clip_norm = 1e-3;
+  point_losses(*network, points()).values.mean().backward();
+  const auto gradient_of = [&] {
+    std::vector<at::Tensor> parts;
+    for (const auto& parameter : network->parameters()) parts.push_back(parameter.grad());
+    return testing::flattened(parts).clone();
+  };
+  const auto plain = gradient_of();
+  NoisyGradient gradient(*network, loss_on<Points>(*network, point_losses), noise, sgd);
+  gradient.backward(points());
+  EXPECT_NEAR((gradient_of() - plain).norm().item<double>(), 1e-3, 1e-9);
+}
+
 /// The gradient of L + (lambda/2) |g|^2, by second derivatives.
 TEST(NoisyGradient, AddsThePenalty) {
   const auto network = plain_network();

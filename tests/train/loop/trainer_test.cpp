@@ -13,6 +13,8 @@
 namespace covnoise {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::ThrowsMessage;
@@ -89,6 +91,38 @@ TEST(Train, SaysThatALossIsAboveThatOfGuessing) {
   std::int64_t recorded = 0;
   for (const auto& record : read_metrics(options.out)) recorded += record["kind"] == "warning" ? 1 : 0;
   EXPECT_EQ(recorded, 1);
+}
+
+/// Gradient and noise are clipped by one factor, so that the end of the noise raises the learning rate many times over.
+/// Said when it happens, also by a run that was resumed in between.
+TEST(Train, SaysThatTheLossRoseWhenTheNoiseEnded) {
+  const testing::TemporaryFolder folder;
+  const auto warnings_of = [&](double stop_after, const std::string& name) {
+    TrainOptions options = testing::small_run("lb-diag", "mlp");
+    options.config = load_config(
+        std::nullopt, {"regime=lb-diag", "model=mlp", "data=glyphs", "train.epochs=6", "data.train_limit=512",
+                       "data.test_limit=64", "train.batch=128", "train.lr=2", "train.clip_norm=0.5", "train.warmup=0",
+                       "train.schedule=constant", "noise.small_batch=1", "run.device=" + testing::device_name()});
+    options.config.noise.stop_after = stop_after;
+    resolve_defaults(options.config);
+    options.out = folder / name;
+    std::vector<std::string> warnings;
+    options.say = [&](const std::string& line) {
+      if (line.find("when the noise ended") != std::string::npos) warnings.push_back(line);
+    };
+    options.stop_requested = [steps = 0]() mutable { return ++steps == 14; };  // in the fourth of epochs of 4 steps
+    EXPECT_EQ(train(options), Outcome::kInterrupted);
+    options.stop_requested = [] { return false; };
+    EXPECT_EQ(train(options), Outcome::kFinished);
+    return warnings;
+  };
+  EXPECT_THAT(warnings_of(0.66, "ends"), ElementsAre(AllOf(HasSubstr("in epoch 5, when the noise ended"),
+                                                           HasSubstr("clip the noise apart (noise.clip_norm=0.5)"))));
+  EXPECT_TRUE(warnings_of(1, "lasts").empty());
+  std::vector<std::string> recorded;
+  for (const auto& record : read_metrics(folder / "ends"))
+    if (record["kind"] == "warning") recorded.push_back(record["about"]);
+  EXPECT_THAT(recorded, ::testing::Contains("noise"));
 }
 
 /// What is done already is not advised again.
