@@ -18,8 +18,14 @@ struct RunSummary {
   std::optional<double> train_eval_accuracy;                          ///< the training set's in evaluation mode
   std::optional<double> weight_norm;  ///< of all parameters after that epoch; none in runs of version 0.2
   double seconds = 0;                 ///< of training so far
-  bool diverged = false;              ///< whether the training ended with numbers that are not finite
+  /// The higher training loss of the two epochs after the noise ended over that of the last one with noise. None if the
+  /// noise never ended, or too late.
+  std::optional<double> loss_jump;
+  bool diverged = false;  ///< whether the training ended with numbers that are not finite
 };
+
+/// A training whose loss_jump is larger was set back by the end of its noise: a healthy one's loss varies less.
+constexpr double kLargestHealthyLossJump = 1.25;
 
 RunSummary summarize_run(const std::filesystem::path& path);
 

@@ -20,7 +20,7 @@ Table accuracy_table(const Context& context) {
     const auto a = accuracies_of(cell);
     table.rows.push_back({cell.row.network == last ? "" : cell.row.network, cell.regime, percent_interval_text(a.test),
                           number_text(cell.row.number(cell.regime)), fmt::to_string(a.test.count),
-                          percent_interval_text(a.train), percent_interval_text(a.gap), cell.remark()});
+                          percent_interval_text(a.train), percent_interval_text(a.gap), cell.remarks()});
     last = cell.row.network;
   }
   return table;
@@ -66,7 +66,8 @@ Json cell_json(const Cell& cell) {
           {"weight_norm", numbers(a.weight_norm)},
           {"paper_percent", cell.row.number(cell.regime)},
           {"diverged", cell.with_state(RunState::kDiverged).size()},
-          {"incomplete", cell.remark()}};
+          {"incomplete", cell.remark()},
+          {"remarks", cell.remarks()}};
 }
 
 Accuracies accuracies_of(const Cell& cell) {

@@ -184,6 +184,14 @@ std::string Cell::remark() const {
   return text;
 }
 
+std::string Cell::remarks() const {
+  double jump = 0;
+  for (const auto* run : with_state(RunState::kFinished)) jump = std::max(jump, run->summary.loss_jump.value_or(0));
+  std::string text = remark();
+  if (jump <= kLargestHealthyLossJump) return text;
+  return fmt::format("{}{}loss rises {:.1f} times when the noise ends", text, text.empty() ? "" : "; ", jump);
+}
+
 MeanStd over_finished(const Cell& cell, std::optional<double> RunSummary::*value) {
   std::vector<double> values;
   for (const auto* run : cell.with_state(RunState::kFinished)) {

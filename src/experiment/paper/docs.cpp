@@ -92,7 +92,7 @@ Table row_accuracies(const Item& item, const Row& row, const Json& json) {
                           fmt::format("{:g}", cell.at("weight_decay").get<double>()),
                           percent_interval_text(sample_of(cell.at("test"))), fmt::format("{}", fmt::join(seeds, ", ")),
                           number_text(row.number(regime)), percent_interval_text(sample_of(cell.at("train"))),
-                          cell.at("incomplete").get<std::string>()});
+                          cell.value("remarks", cell.at("incomplete").get<std::string>())});
   }
   return table;
 }

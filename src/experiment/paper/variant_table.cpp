@@ -79,7 +79,7 @@ Table variant_table(const Context& context, const std::vector<Line>& lines) {
     table.rows.push_back({cell.row.network == last ? "" : cell.row.network, cell.regime, percent_interval_text(a.test),
                           fmt::to_string(a.test.count), compared ? estimate_text(line->difference.difference) : "-",
                           compared ? p_text(line->difference.p) : "-", norm_text(a.weight_norm), settings_text(cell),
-                          cell.remark()});
+                          cell.remarks()});
     last = cell.row.network;
   }
   return table;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace covnoise {
 namespace {
@@ -22,12 +23,22 @@ std::string percent(const std::optional<double>& value) {
   return value ? fmt::format("{:.2f} %", 100 * *value) : std::string("-");
 }
 
+/// RunSummary::loss_jump, from the training losses by epoch.
+std::optional<double> loss_jump(const Config& config, const std::vector<double>& losses) {
+  const double noisy = config.noise.structure == "none" ? 0 : config.noise.stop_after * config.train.epochs;
+  const auto last = static_cast<std::size_t>(noisy);  // epochs that had noise throughout
+  if (last < 1 || last + 2 > losses.size()) return std::nullopt;
+  const double jump = std::max(losses[last], losses[last + 1]) / losses[last - 1];
+  return std::isfinite(jump) && jump > 0 ? std::optional(jump) : std::nullopt;
+}
+
 }  // namespace
 
 RunSummary summarize(const StoredRun& run) {
   RunSummary summary;
   summary.path = run.path();
   summary.config = run.config();
+  std::vector<double> losses;
   for (const auto& record : run.metrics()) {
     summary.diverged = record.value("kind", "") == "diverged";
     if (record.value("kind", "") != "epoch") continue;
@@ -39,7 +50,9 @@ RunSummary summarize(const StoredRun& run) {
     summary.train_eval_accuracy = number(record, "train_eval_accuracy");
     summary.weight_norm = number(record, "weight_norm");
     summary.seconds = number(record, "seconds").value_or(0);
+    losses.push_back(number(record, "train_loss").value_or(NAN));
   }
+  summary.loss_jump = loss_jump(summary.config, losses);
   return summary;
 }
 

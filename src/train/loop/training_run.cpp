@@ -2,6 +2,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/train/run_summary.h"
 #include "train/config/config_fields.h"
 #include "train/files/snapshot.h"
 #include "train/loop/advice.h"
@@ -338,13 +339,12 @@ void TrainingRun::check_health(std::int64_t epoch, double train_loss, MetricsWri
 
 /// Compares the epoch in which the noise ends and the first one without it with the last one that had it throughout.
 void TrainingRun::check_end_of_noise(std::int64_t epoch, double train_loss, MetricsWriter* metrics) {
-  constexpr double kJump = 1.25;  // more than the loss of a healthy training varies from one epoch to the next
   if (step_.has_noise(progress_.step - 1)) {
     progress_.noisy_loss = train_loss;
     return;
   }
   const double before = progress_.noisy_loss;
-  const bool jumped = before > 0 && train_loss > kJump * before;
+  const bool jumped = before > 0 && train_loss > kLargestHealthyLossJump * before;
   if (jumped || !step_.has_noise(schedule_.first_step(epoch))) progress_.noisy_loss = 0;
   if (!jumped) return;
   warn(epoch, "noise",

@@ -133,6 +133,35 @@ TEST_F(VariantsTest, AreComparedWithTheLargeBatch) {
   EXPECT_THAT(figure, ::testing::Not(HasSubstr("lb-kfac"))) << "which has not been trained";
 }
 
+/// Noise for a quarter of 50 epochs: 12 had it throughout, and the highest of the losses of the two after them counts.
+TEST_F(VariantsTest, WhoseLossRisesWhenTheNoiseEndsAreRemarked) {
+  auto o = with_variants(kTwice);
+  o.seeds = {0};
+  const std::map<std::string, std::pair<double, double>> losses = {
+      {"lb", {0.9, 0.1}}, {"lb-diag", {0.6, 0.55}}, {"lb-diag-x2", {0.6, 1.25}}};  // of epochs 13 and 14; 0.5 before
+  for (const auto& spec : planned_runs("variants", o)) {
+    const auto regime = std::filesystem::path(spec.name).filename().string();
+    const auto found = losses.find(regime.substr(0, regime.rfind("-s")));
+    if (found == losses.end()) continue;
+    pretend(spec, 50, 0.99, 0.98);
+    std::string metrics;
+    for (int epoch = 1; epoch <= 50; ++epoch) {
+      const double loss = epoch == 13 ? found->second.first : epoch == 14 ? found->second.second : 0.5;
+      metrics += fmt::format(R"({{"kind":"epoch","step":{},"epoch":{},"train_loss":{},"test_accuracy":0.98}})",
+                             12 * epoch, epoch, loss) +
+                 "\n";
+    }
+    write_file_synced(folder_ / "paper/runs" / spec.name / "metrics.jsonl", metrics);
+  }
+  reproduce("variants", o);
+  std::map<std::string, std::string> remarks;
+  const auto table = json("variants")["tables"][0];
+  for (const auto& row : table["rows"]) remarks[row[1]] = row.back();
+  EXPECT_EQ(remarks["lb"], "");
+  EXPECT_EQ(remarks["lb-diag"], "");
+  EXPECT_EQ(remarks["lb-diag-x2"], "loss rises 2.5 times when the noise ends");
+}
+
 TEST_F(VariantsTest, ArePooledOverRows) {
   auto o = with_variants(kTwice);
   write_file_synced(o.recipes / "mnist-lenet.toml", "model = 'lenet'\ndata = 'mnist'\ntrain.epochs = 50\n");
