@@ -29,6 +29,9 @@ def add_noise_to(ddp: Any, optimizer: Noisy) -> None:
     if optimizer.placement != "gradient":
         raise ValueError("covnoise: noise that is added before the reduction is in the gradient; use "
                          'placement="gradient"')
+    if optimizer.clip_norm is not None:
+        raise ValueError("covnoise: clip_norm is of the noise of all parameters, and the reduction adds it bucket by "
+                         "bucket; leave clip_norm out")
     if optimizer.stats is not None and ddp.module is not optimizer.stats.model:
         raise ValueError("covnoise: attach to the module inside of DistributedDataParallel: attach(model), then "
                          "DistributedDataParallel(model)")

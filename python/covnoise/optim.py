@@ -35,6 +35,8 @@ class Noisy(torch.optim.Optimizer):
                  F, drawn by `draw`; "isotropic" sigma^2 I and "multiplicative" sigma^2 diag(g)^2, which s does not scale.
     scale        a factor of s, or "match": s such that the temperature lr / ((1 - momentum) M) is that of a small batch
                  with learning rate `match_lr` and momentum `match_momentum` (docs/noise.md).
+    clip_norm    the largest norm of n over all parameters, None: any. Noise grows with the squares of the gradients, so where
+                 the gradients are clipped, bound it as well: clip them before step(), which clips the noise apart.
     stop         the number of steps after which there is no noise any more; None: never.
     seed         of xi, which is a pure function of (seed, step, parameter): the numbers of the C++ program.
     """
@@ -42,13 +44,17 @@ class Noisy(torch.optim.Optimizer):
     def __init__(self, optimizer: torch.optim.Optimizer, stats: Optional[Statistics] = None, small_batch: int = 128, *,
                  structure: str = "diag-fisher", scale: Union[float, str] = 1.0, placement: str = "update",
                  stop: Optional[int] = None, seed: int = 0, sigma: float = 0.1, match_lr: Optional[float] = None,
-                 match_momentum: float = 0.9) -> None:
+                 match_momentum: float = 0.9, clip_norm: Optional[float] = None) -> None:
         if structure not in STRUCTURES:
             raise ValueError(f"covnoise: structure '{structure}' is not known; known: {', '.join(STRUCTURES)}")
         if placement not in PLACEMENTS:
             raise ValueError(f"covnoise: placement '{placement}' is not known; known: {', '.join(PLACEMENTS)}")
         if isinstance(scale, str) and (scale != "match" or match_lr is None):
             raise ValueError(f"covnoise: scale '{scale}' must be a number, or \"match\" with match_lr")
+        if clip_norm is not None and clip_norm <= 0:
+            raise ValueError(f"covnoise: clip_norm = {clip_norm} must be above 0, or None")
+        if clip_norm is not None and scale == "match":
+            raise ValueError('covnoise: clip_norm would miss the temperature of scale "match"; leave one of them out')
         if small_batch < 1:
             raise ValueError(f"covnoise: small_batch = {small_batch} must be at least 1")
         self.structure: Structure = STRUCTURES[structure](sigma)
@@ -56,7 +62,7 @@ class Noisy(torch.optim.Optimizer):
             raise ValueError(f"covnoise: structure '{structure}' needs the statistics of covnoise.attach(model)")
         self.optimizer, self.stats = optimizer, stats
         self.small_batch, self.scale, self.placement, self.stop, self.seed = small_batch, scale, placement, stop, seed
-        self.match_lr, self.match_momentum = match_lr, match_momentum
+        self.match_lr, self.match_momentum, self.clip_norm = match_lr, match_momentum, clip_norm
         self._check_parameters()
         self.steps = 0
         self.noise_by_hook = False  # distributed.add_noise_to adds the noise instead
@@ -177,7 +183,18 @@ class Noisy(torch.optim.Optimizer):
         """n of this step by id of the parameter."""
         if not self.on():
             return {}
-        return self.structure.sample(Draw(self, measurement or self.measured()), None)
+        return self._clipped(self.structure.sample(Draw(self, measurement or self.measured()), None))
+
+    def _clipped(self, noise: dict[int, Tensor]) -> dict[int, Tensor]:
+        """n min(1, clip_norm / |n|); the host does not wait for the device."""
+        if self.clip_norm is None or not noise:
+            return noise
+        values = list(noise.values())
+        # In float64, so that a clipped norm is at most clip_norm up to the rounding of the values.
+        norms = torch.stack([torch.linalg.vector_norm(value, dtype=torch.float64).to(values[0].device)
+                             for value in values])
+        factor = (self.clip_norm / norms.norm()).clamp(max=1)
+        return {key: value * factor.to(value.device, value.dtype) for key, value in noise.items()}
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Gradients that no step has used (a GradScaler skips steps) take their statistics and draws with them."""

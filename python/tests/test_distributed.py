@@ -160,6 +160,12 @@ def test_the_trace_is_not_known_to_the_ranks():
         distributed.add_noise_to(model, opt)
 
 
+def test_a_norm_of_all_parameters_is_not_known_to_the_buckets():
+    model = small_network()
+    with pytest.raises(ValueError, match="clip_norm is of the noise of all parameters"):
+        distributed.add_noise_to(model, noisy(model, placement="gradient", clip_norm=1))
+
+
 def test_the_statistics_must_be_those_of_the_module_inside():
     class Wrapped:
         module = small_network()

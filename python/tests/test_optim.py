@@ -301,6 +301,23 @@ def test_what_zero_grad_forgets_is_not_measured(data):
     assert torch.equal(values(model), values(other)) and torch.isfinite(values(model)).all()
 
 
+@pytest.mark.parametrize("structure", ["diag-fisher", "full-fisher", "isotropic"])
+def test_the_noise_is_clipped_apart_from_the_gradient(data, structure):
+    """The largest norm over all parameters; noise that is shorter stays as it is."""
+    free = added(structure, data) / 0.5  # the learning rate
+    length = free.norm()
+    for limit in (0.25 * length.item(), 2 * length.item()):
+        clipped = added(structure, data, clip_norm=limit) / 0.5
+        torch.testing.assert_close(clipped, free * min(1, limit / length), rtol=1e-9, atol=1e-12)
+
+
+def test_clipping_that_cannot_be_right_is_refused():
+    with pytest.raises(ValueError, match="clip_norm = 0 must be above 0"):
+        noisy(small_network(), clip_norm=0)
+    with pytest.raises(ValueError, match="clip_norm would miss the temperature"):
+        noisy(small_network(), scale="match", match_lr=0.1, clip_norm=1)
+
+
 def test_copies_of_the_optimizer_are_refused():
     with pytest.raises(TypeError, match="state_dict"):
         copy.deepcopy(noisy(small_network()))
