@@ -36,12 +36,15 @@ struct Regime {
   Placement placement = Placement::kUpdate;
   std::int64_t penalty_every = 0;  // 0: no ghost penalty
   double sharpness = 0;
+  double clip_norm = 0, noise_clip_norm = 0;  // 0: none, together
 };
 
 const std::vector<Regime> kRegimes = {
     {"lb", "none", "auto"},
     {"ghost", "diag-fisher", "ghost"},
     {"exact", "diag-fisher", "exact"},
+    {"clipped", "diag-fisher", "ghost", Placement::kUpdate, 0, 0, 1},
+    {"apart", "diag-fisher", "ghost", Placement::kUpdate, 0, 0, 1, 1},
     {"weights", "diag-fisher", "ghost", Placement::kWeights},
     {"sharpness", "none", "auto", Placement::kUpdate, 0, 0.1},
     {"lb-trace", "fisher-trace", "exact"},
@@ -51,7 +54,7 @@ const std::vector<Regime> kRegimes = {
     {"penalty/2", "none", "auto", Placement::kUpdate, 2},
 };
 
-const std::string kAll = "lb,ghost,exact,weights,sharpness,lb-trace,lb-full,lb-kfac,penalty,penalty/2";
+const std::string kAll = "lb,ghost,exact,clipped,apart,weights,sharpness,lb-trace,lb-full,lb-kfac,penalty,penalty/2";
 
 struct Options {
   std::string models = "mlp,lenet,alexnet,resnet44,vgg16", regimes = kAll;
@@ -84,9 +87,13 @@ class Step {
     noise.penalty_every = std::max<std::int64_t>(1, regime.penalty_every);
     steps_ = noise.penalty_every;
     noise.placement = regime.placement;
+    noise.clip_norm = regime.noise_clip_norm;
     injection_ = std::make_unique<Injection>(noise, model_info(model).batch_statistics);
     penalty_ = std::make_unique<GhostPenalty>(noise, *model_, *parameters_);
-    sgd_ = std::make_unique<Sgd>(*parameters_, SgdOptions{});
+    SgdOptions sgd;
+    sgd.clip_norm = regime.clip_norm;
+    sgd.clip_noise = !injection_->clips_noise();
+    sgd_ = std::make_unique<Sgd>(*parameters_, sgd);
     if (regime.placement == Placement::kWeights) weight_noise_.emplace(*parameters_, /*radius=*/1e-3);
   }
 
@@ -117,7 +124,7 @@ class Step {
       weight_noise_->set_next(noise);
       noise = {};
     }
-    sgd_->step(step.lr, noise, injection_->placement());
+    sgd_->step(step.lr, injection_->clipped(noise).first, injection_->placement());
   }
 
   GradientStatistics statistics_of(const StepContext& step, const GradientPass::GroupSigns& signs) {
