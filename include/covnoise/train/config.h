@@ -122,7 +122,8 @@ std::string to_toml(const Config& config);
 std::string to_checked_toml(const Config& config);
 
 /// One line for each key that differs, except those that do not decide what is trained ([run], train.eval_*,
-/// train.*_every, train.init, data.memory): "train.lr: 0.1 there, 0.2 here".
+/// train.log_every, train.checkpoint_every, train.snapshot_every, train.init, data.memory): "train.lr: 0.1 there, 0.2
+/// here".
 std::vector<std::string> difference(const Config& there, const Config& here);
 
 std::vector<std::string> config_keys();  ///< "train.lr", ...

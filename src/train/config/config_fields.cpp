@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "covnoise/core/internal/toml_text.h"
 #include "covnoise/noise/structure.h"
@@ -212,10 +213,10 @@ std::string Field::section() const {
 std::string Field::name() const { return key.substr(key.find('.') + 1); }
 
 bool Field::decides_training() const {
-  const std::string which = name(), often = "_every";
-  const bool how_often = which.size() > often.size() && which.rfind(often) == which.size() - often.size();
-  return section() != "run" && key != "train.init" && key != "data.memory" && which.rfind("eval_", 0) != 0 &&
-         !how_often;
+  static const std::set<std::string> others = {"train.eval_train", "train.eval_every",       "train.log_every",
+                                               "train.init",       "train.checkpoint_every", "train.snapshot_every",
+                                               "data.memory"};
+  return section() != "run" && others.count(key) == 0;
 }
 
 const std::vector<Field>& config_fields() {

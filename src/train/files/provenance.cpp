@@ -36,6 +36,15 @@ bool was_saving(const fs::path& checkpoints) {
                      [](const auto& item) { return item.path().filename().string().rfind(".step-", 0) == 0; });
 }
 
+/// The settings that a checkpoint recorded. Those of earlier versions lack two keys: they take the values of `here`.
+Config recorded_settings(std::string text, const std::string& name, const Config& here) {
+  for (const auto& [key, value] : config_values(here)) {
+    if (key != "train.sharpness_every" && key != "noise.penalty_every") continue;
+    if (("\n" + text).find("\n" + key + " = ") == std::string::npos) text += fmt::format("{} = {}\n", key, value);
+  }
+  return parse_config(text, name);
+}
+
 }  // namespace
 
 std::string settings_of(const Config& config) {
@@ -60,7 +69,8 @@ void refuse_other_config(const LoadedCheckpoint& checkpoint, const RunFolder& fo
     return say(fmt::format("{} is of an earlier version: changes of its configuration and data would go unnoticed",
                            checkpoint.path.string()));
   const Config here = read_config(folder.config());
-  Config there = parse_config(state.at(kConfig).get<std::string>(), (checkpoint.path / "state.json").string());
+  Config there =
+      recorded_settings(state.at(kConfig).get<std::string>(), (checkpoint.path / "state.json").string(), here);
   there.train.epochs = here.train.epochs;  // not recorded
   const auto lines = difference(there, here);
   require(lines.empty(), fmt::format("{} is not the configuration of {} ({}); restore it, or train in a new folder",

@@ -333,6 +333,13 @@ TEST(Config, DifferenceNamesKeysButNotHowItRuns) {
               ElementsAre("train.lr: 0.1 there, 0.2 here", "noise.scale: 1.0 there, \"match\" here"));
 }
 
+/// Not how often something is measured or kept, but what is computed.
+TEST(Config, DifferenceNamesHowOftenStepsAreSharpOrPenalised) {
+  const auto here = load_config({}, {"train.sharpness_every=2", "noise.penalty_every=3"});
+  EXPECT_THAT(difference(load_config({}, {}), here),
+              ElementsAre("train.sharpness_every: 1 there, 2 here", "noise.penalty_every: 1 there, 3 here"));
+}
+
 TEST(Config, ValuesStandBesideTheirKeys) {
   const auto values = config_values(load_config({}, {"train.lr=0.1"}));
   ASSERT_EQ(values.size(), config_keys().size());

@@ -115,6 +115,31 @@ TEST_F(Resume, NamesACheckpointWithoutItsMomentum) {
   EXPECT_THAT(refusal(), HasSubstr("momentum.fc1.weight of shape [401408], not [512, 784]"));
 }
 
+/// Steps between sharp ones have larger micro-batches than train.sharpness_batch, which sharpness in every step
+/// forbids.
+TEST_F(Resume, KnowsHowOftenStepsAreSharp) {
+  options_.config.train.sharpness = 0.05;
+  options_.config.train.sharpness_batch = 16;
+  options_.config.train.sharpness_every = 2;
+  train_once(/*interrupted=*/true);
+  EXPECT_EQ(load(Which::kLast, IfDamaged::kRefuse).step, 3);
+  options_.config.train.sharpness_every = 4;
+  EXPECT_THAT(refusal(), HasSubstr("train.sharpness_every: 2 there, 4 here"));
+  options_.config.train.sharpness_every = 2;
+  options_.config.noise.penalty_every = 3;
+  EXPECT_THAT(refusal(), HasSubstr("noise.penalty_every: 1 there, 3 here"));
+  options_.config.noise.penalty_every = 1;
+  change_newest([](Checkpoint& checkpoint) {  // earlier versions did not record the two keys
+    std::string text = checkpoint.state.at("config").get<std::string>();
+    for (const std::string line : {"train.sharpness_every = 2\n", "noise.penalty_every = 1\n"}) {
+      ASSERT_NE(text.find(line), std::string::npos);
+      text.erase(text.find(line), line.size());
+    }
+    checkpoint.state["config"] = text;
+  });
+  EXPECT_EQ(train(options_), Outcome::kFinished);
+}
+
 TEST_F(Resume, ACheckpointOfAnEarlierVersionIsResumedWithANote) {
   train_once(/*interrupted=*/true);
   change_newest([](Checkpoint& checkpoint) {
