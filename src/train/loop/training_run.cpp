@@ -119,6 +119,12 @@ void TrainingRun::restore_optimizer(const LoadedCheckpoint& latest) {
   average_->restore(trained);
 }
 
+std::string TrainingRun::load_initial_weights() {
+  const auto line = covnoise::load_initial_weights(*task_.module, config_.train);
+  if (auto* all_reduce = step_.all_reduce()) all_reduce->running().split();  // every rank has read all of them
+  return line;
+}
+
 void TrainingRun::restore(const RankCheckpoint& latest) {
   const auto& checkpoint = latest.common.checkpoint;
   load_model_tensors(*task_.module, checkpoint.model);

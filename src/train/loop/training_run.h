@@ -35,7 +35,7 @@ class TrainingRun {
   TrainingRun(const TrainOptions& options, const std::function<RunTask(at::Device)>& make);
 
   /// Starts from the weights in train.init; returns a line for the user.
-  std::string load_initial_weights() { return covnoise::load_initial_weights(*task_.module, config_.train); }
+  std::string load_initial_weights();
   /// Resumes from a checkpoint of this run.
   void restore(const RankCheckpoint& latest);
   bool finished() const { return progress_.step == schedule_.total_steps(); }

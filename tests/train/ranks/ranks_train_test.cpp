@@ -210,6 +210,18 @@ TEST(Ranks, ResumeNoiseInTheWeightsWithAnotherNumber) {
   }
 }
 
+/// Each rank reads the file's running statistics, and only one of them may keep them.
+TEST(Ranks, StartFromInitialWeights) {
+  const testing::TemporaryFolder folder;
+  auto config = ranks_config("resnet8", {"train.epochs=1"});
+  train_with(1, config, folder / "first");
+  const auto file = last_checkpoint(folder / "first") / "model.safetensors";
+  config = ranks_config("resnet8", {"train.epochs=1", "seed=1", "train.init=" + file.string()});
+  train_with(1, config, folder / "1");
+  train_with(2, config, folder / "2");
+  EXPECT_LT(distance(folder / "1", folder / "2"), 1e-10);
+}
+
 TEST(Ranks, DiagonalNoiseIsAsStrongAsInOneProcess) {
   const testing::TemporaryFolder folder;
   const auto config = ranks_config(
