@@ -122,6 +122,7 @@ void TrainingRun::restore_optimizer(const LoadedCheckpoint& latest) {
 std::string TrainingRun::load_initial_weights() {
   const auto line = covnoise::load_initial_weights(*task_.module, config_.train);
   if (auto* all_reduce = step_.all_reduce()) all_reduce->running().split();  // every rank has read all of them
+  if (average_) average_.emplace(parameters_, config_.train.ema);            // from theta_0
   return line;
 }
 

@@ -118,5 +118,22 @@ TEST(Train, StartsFromInitialWeightsAndIsResumedWithoutThem) {
   EXPECT_THAT([&] { train(options); }, ThrowsMessage<Error>(HasSubstr("need train.init")));
 }
 
+TEST(Train, AveragesFromTheInitialWeights) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("sb", "mlp");
+  options.out = folder / "first";
+  ASSERT_EQ(train(options), Outcome::kFinished);
+  options.config.train.init = (options.out / "checkpoints/step-00000004/model.safetensors").string();
+  options.config.train.ema = 0.9;
+  options.config.train.snapshot_every = 4;
+  options.out = folder / "second";
+  resolve_defaults(options.config);
+  ASSERT_EQ(train(options), Outcome::kFinished);
+  const auto average = read_safetensors(options.out / "snapshots/step-00000000.safetensors").tensors;
+  const auto given = read_safetensors(options.config.train.init).tensors;
+  for (std::size_t i = 0; i < given.size(); ++i)
+    EXPECT_TRUE(average[i].second.equal(given[i].second)) << given[i].first;
+}
+
 }  // namespace
 }  // namespace covnoise
