@@ -51,8 +51,10 @@ class Trainer {
 
   Outcome run();
   const Config& config() const { return options_.config; }  ///< resolved: it says which estimator the noise uses
-  torch::nn::Module& module() const;                        ///< as the last step left it; after `run`
-  Evaluation evaluate() const;  ///< on the test set; after `run`. accuracy 0: no right answers
+  /// After `run`: the network that is evaluated and saved, with train.ema that of the averaged weights.
+  torch::nn::Module& module() const;
+  /// After `run`: on the test set, as the run itself does it. On each rank alone. accuracy 0: no right answers.
+  Evaluation evaluate() const;
 
  private:
   TrainOptions options_;

@@ -27,13 +27,18 @@ at::ScalarType parameter_type(const Config& config) {
   return config.train.precision == "fp64" ? torch::kFloat64 : torch::kFloat32;
 }
 
+/// In the parameters' type.
+std::unique_ptr<TensorSource> tensor_source(const Config& config, GradientPass::Examples examples, at::Device device) {
+  for (auto& tensor : examples) {
+    if (tensor.defined() && tensor.is_floating_point()) tensor = tensor.to(parameter_type(config));
+  }
+  return std::make_unique<TensorSource>(std::move(examples), config.seed, device);
+}
+
 /// The sets of a task, limited and held out as the configuration says.
 void add_sources(RunTask& run, const Config& config, const Task& task, at::Device device) {
   const auto source = [&](GradientPass::Examples examples) {
-    for (auto& tensor : examples) {
-      if (tensor.defined() && tensor.is_floating_point()) tensor = tensor.to(parameter_type(config));
-    }
-    return std::make_unique<TensorSource>(std::move(examples), config.seed, device);
+    return tensor_source(config, std::move(examples), device);
   };
   const auto all = source(task.train);
   const std::int64_t limit = config.data.train_limit > 0 ? config.data.train_limit : all->size();
@@ -45,8 +50,7 @@ void add_sources(RunTask& run, const Config& config, const Task& task, at::Devic
           "data.augment = \"on\" is for images of a data set, not for tensors of your own");
   run.train = source(rows_of(task.train, 0, count));
   if (config.data.holdout > 0) run.validation = source(rows_of(task.train, count, limit));
-  const bool limited = config.data.test_limit > 0;
-  run.test = source(limited ? rows_of(task.test, 0, config.data.test_limit) : task.test);
+  run.test = test_source(config, task, device);
 }
 
 /// Runs the loss on two examples, so that a loss that does not fit is refused before the training.
@@ -93,6 +97,11 @@ RunTask make_run_task(const Config& config, const Task& task, at::Device device)
   run.unit = "example";
   run.answers = has_answers(run);
   return run;
+}
+
+std::unique_ptr<ExampleSource> test_source(const Config& config, const Task& task, at::Device device) {
+  const std::int64_t limit = config.data.test_limit;
+  return tensor_source(config, limit > 0 ? rows_of(task.test, 0, limit) : task.test, device);
 }
 
 void resolve_own_defaults(Config& config, torch::nn::Module& module) {

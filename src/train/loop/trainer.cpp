@@ -43,7 +43,9 @@ void refuse_what_would_not_be_done(const Config& config, const NoiseStructure& s
 /// A training that diverges does so on all ranks: they end together.
 Outcome run_to_the_end(TrainingRun& run, const RunFiles& files, Communicator* ranks) {
   try {
-    return run.run(files);
+    const Outcome outcome = run.run(files);
+    run.leave_evaluated_network();
+    return outcome;
   } catch (const Diverged&) {
     if (ranks) ranks->leave();
     throw;
@@ -101,7 +103,10 @@ Outcome train_in_folder(const TrainOptions& options, const std::string& digest,
                                    : std::nullopt;
   if (checkpoint) {
     run.restore(*checkpoint);
-    if (run.finished()) return Outcome::kFinishedBefore;
+    if (run.finished()) {
+      run.leave_evaluated_network();
+      return Outcome::kFinishedBefore;
+    }
     options.say(fmt::format("resuming {} from step {}", folder.root.string(), checkpoint->common.step));
   } else if (!options.config.train.init.empty()) {
     options.say(run.load_initial_weights());
@@ -154,8 +159,8 @@ torch::nn::Module& Trainer::module() const {
 
 Evaluation Trainer::evaluate() const {
   const auto loss = [this](const GradientPass::Examples& examples) { return task_.loss(module(), examples); };
-  const auto device = training_device(options_.config);
-  return evaluate_task(module(), loss, TensorSource(task_.test, options_.config.seed, device), nullptr);
+  const auto source = test_source(options_.config, task_, training_device(options_.config));
+  return evaluate_task(module(), loss, *source, nullptr);
 }
 
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& model) {

@@ -155,6 +155,12 @@ std::unique_ptr<OtherWeights> TrainingRun::averaged_weights() {
   return average_ ? std::make_unique<OtherWeights>(parameters_, average_->values()) : nullptr;
 }
 
+void TrainingRun::leave_evaluated_network() {
+  if (auto* all_reduce = step_.all_reduce()) all_reduce->running().sum_up();
+  const torch::NoGradGuard no_grad;
+  if (average_) parameters_.values().copy_(average_->values());
+}
+
 Outcome TrainingRun::run(const RunFiles& files) {
   ProgressBar bar(schedule_.total_steps(), "training", options_.progress_bar);
   if (progress_.step == 0) save_snapshot();

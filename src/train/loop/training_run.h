@@ -38,6 +38,9 @@ class TrainingRun {
   std::string load_initial_weights();
   /// Resumes from a checkpoint of this run.
   void restore(const RankCheckpoint& latest);
+  /// From now on the network is the one that was last evaluated or saved, with the running statistics of all ranks and
+  /// the averaged weights, and is trained no more. All ranks call it.
+  void leave_evaluated_network();
   bool finished() const { return progress_.step == schedule_.total_steps(); }
   Outcome run(const RunFiles& files);
   std::string summary() const;  ///< one line for the user

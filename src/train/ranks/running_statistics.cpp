@@ -54,11 +54,15 @@ void RunningStatistics::split() {
   if (communicator_.rank() != 0) set_own_terms(at::zeros_like(own_terms()));
 }
 
+void RunningStatistics::sum_up() {
+  auto terms = own_terms();
+  if (terms.numel() == 0) return;
+  communicator_.all_reduce(terms);
+  set_own_terms(terms);
+}
+
 RunningStatistics::Whole::Whole(RunningStatistics& statistics) : statistics_(statistics), own_(statistics.own_terms()) {
-  if (own_.numel() == 0) return;
-  auto whole = own_.clone();
-  statistics_.communicator_.all_reduce(whole);
-  statistics_.set_own_terms(whole);
+  statistics_.sum_up();
 }
 
 RunningStatistics::Whole::~Whole() { statistics_.set_own_terms(own_); }

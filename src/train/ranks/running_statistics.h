@@ -38,6 +38,8 @@ class RunningStatistics {
 
   /// After the network got whole statistics: rank 0 keeps them as its own terms, the others start with none.
   void split();
+  /// The network gets the whole statistics. All ranks call it.
+  void sum_up();
   at::Tensor own_terms() const;  ///< as one row; empty if the network has none
   void set_own_terms(const at::Tensor& row);
 

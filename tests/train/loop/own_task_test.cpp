@@ -1,16 +1,21 @@
 // A network, loss, examples and structure of the caller's own in a run folder.
 #include "covnoise/core/error.h"
+#include "covnoise/nn/batch_norm.h"
 #include "covnoise/nn/linear.h"
 #include "covnoise/ops/random.h"
+#include "covnoise/train/internal/checkpoint.h"
 #include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/trainer.h"
 #include "support/device.h"
+#include "support/ranks.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
+
+#include <algorithm>
 
 namespace covnoise {
 namespace {
@@ -80,6 +85,61 @@ TEST(OwnTask, TrainsARegressionWithoutAccuracies) {
   for (const auto& record : records) EXPECT_FALSE(record.contains("train_accuracy")) << record.dump();
   EXPECT_GT(trainer.evaluate().loss, 0);
   EXPECT_NEAR(trainer.evaluate().loss, records.back().at("test_loss").get<double>(), 1e-6);
+}
+
+double recorded_test_loss(const std::filesystem::path& run) {
+  return read_metrics(run).back().at("test_loss").get<double>();
+}
+
+/// The network afterwards is the one that was evaluated and saved, and so are the examples.
+TEST(OwnTask, EvaluatesAsTheTrainingDid) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"train.ema=0.9"}, {"data.test_limit=20"}, {"train.ema=0.9", "data.test_limit=20", "train.precision=fp64"}};
+  for (const auto& settings : cases) {
+    const testing::TemporaryFolder folder;
+    for (const Outcome expected : {Outcome::kFinished, Outcome::kFinishedBefore}) {
+      Trainer trainer(own_options(folder / "run", settings), own_task());
+      ASSERT_EQ(trainer.run(), expected);
+      const auto evaluation = trainer.evaluate();
+      EXPECT_DOUBLE_EQ(evaluation.loss, recorded_test_loss(folder / "run")) << settings[0];
+      EXPECT_EQ(evaluation.examples, settings.back() == "train.ema=0.9" ? 64 : 20);
+      const auto saved = CheckpointStore(folder / "run/checkpoints").load_latest([](const std::string&) {});
+      for (const auto& [name, tensor] : model_tensors(trainer.module())) {
+        const auto& model = saved->checkpoint.model;
+        const auto found =
+            std::find_if(model.begin(), model.end(), [&n = name](const auto& t) { return t.first == n; });
+        EXPECT_TRUE(found->second.equal(tensor.cpu())) << settings[0] << " " << name;
+      }
+    }
+  }
+}
+
+struct NormalisedNetwork : torch::nn::Module {
+  Linear in{register_module("in", Linear(3, 8))};
+  GhostBatchNorm1d norm{register_module("norm", GhostBatchNorm1d(torch::nn::BatchNormOptions(8), 16))};
+  Linear out{register_module("out", Linear(8, 1))};
+  at::Tensor forward(const at::Tensor& x) { return out(torch::tanh(norm(in(x)))); }
+};
+
+/// Each rank has the running statistics of all.
+TEST(OwnTask, EvaluatesOnEveryRankAsTheTrainingDid) {
+  const testing::TemporaryFolder folder;
+  const auto task = make_task<Series>([] { return std::make_shared<NormalisedNetwork>(); },
+                                      [](NormalisedNetwork& network, const Series& batch) {
+                                        return mean_squared_error(network.forward(batch.x), batch.y);
+                                      },
+                                      series(256, 0), series(64, 1));
+  for (const Outcome expected : {Outcome::kFinished, Outcome::kFinishedBefore}) {
+    std::vector<double> losses(2);
+    testing::as_ranks(2, [&](Communicator& communicator) {
+      auto options = own_options(folder / "run", {"run.device=cpu", "train.ghost_batch=16"});
+      options.communicator = &communicator;
+      Trainer trainer(options, task);
+      EXPECT_EQ(trainer.run(), expected);
+      losses[static_cast<std::size_t>(communicator.rank())] = trainer.evaluate().loss;
+    });
+    for (const double loss : losses) EXPECT_DOUBLE_EQ(loss, recorded_test_loss(folder / "run"));
+  }
 }
 
 TEST(OwnTask, ResumesToTheSameWeights) {
