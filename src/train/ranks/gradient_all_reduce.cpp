@@ -22,14 +22,16 @@ bool final_by_layers(const Needs& needs) {
 }
 
 /// Whether the step needs the sum of the ranks' noise apart from that of their gradients: where clipping would
-/// otherwise get differenced noise, where the norms of both decide the matched scale, where the noise is clipped apart
-/// from the gradient, where the update is not linear, or where the noise is for the weights.
+/// otherwise get differenced noise, or the momentum along which the gradient is taken would have it, where the norms of
+/// both decide the matched scale, where the noise is clipped apart from the gradient, where the update is not linear,
+/// or where the noise is for the weights.
 bool noise_apart(const Config& config, const Injection& injection) {
   const bool differenced = injection.placement() == Placement::kUpdate && config.train.momentum > 0;
   const bool clipped = config.train.clip_norm > 0 && (differenced || config.noise.scale.match);
+  const bool along_momentum = differenced && config.train.sharpness > 0 && config.train.sharpness_along == "momentum";
   const bool not_linear = injection.placement() == Placement::kUpdate && config.train.optimizer != "sgd";
-  return injection.drawn_by_shards() &&
-         (clipped || injection.clips_noise() || not_linear || injection.placement() == Placement::kWeights);
+  return injection.drawn_by_shards() && (clipped || along_momentum || injection.clips_noise() || not_linear ||
+                                         injection.placement() == Placement::kWeights);
 }
 
 /// The statistics of a slice of the parameters, from complete ones.

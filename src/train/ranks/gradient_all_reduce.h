@@ -29,7 +29,8 @@ namespace covnoise {
 /// With train.clip_norm the update clips the sum by its norm. In the update placement with momentum, this sum must be
 /// free of the differenced noise of earlier steps, which has been clipped already, and for a matched temperature the
 /// norms of gradient and noise decide the scale: the noise of the ranks is then a second message. So it is in the
-/// update of AdamW, which is not linear in the gradient, and with noise in the weights.
+/// update of AdamW, which is not linear in the gradient, where sharpness takes the gradient along the momentum buffer,
+/// and with noise in the weights.
 class GradientAllReduce {
  public:
   GradientAllReduce(Communicator& communicator, const Config& config, torch::nn::Module& model,

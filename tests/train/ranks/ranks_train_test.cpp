@@ -150,6 +150,10 @@ INSTANTIATE_TEST_SUITE_P(
         RanksCase{"sharpness_along_momentum",
                   "resnet8",
                   {"train.sharpness=0.1", "train.sharpness_along=momentum", "train.epochs=3"}},
+        RanksCase{
+            "sharpness_along_momentum_with_noise",
+            "mlp",
+            {"train.sharpness=0.1", "train.sharpness_along=momentum", "noise.structure=full-fisher", "train.epochs=3"}},
         RanksCase{"sharpness_of_ghost_batches",
                   "resnet8",
                   {"train.sharpness=0.05", "train.sharpness_batch=4", "train.micro_batch=4", "train.ghost_batch=4",
