@@ -39,6 +39,15 @@ TEST_F(TrainCommand, ShortOptionsSetTheirKeys) {
   expect_one_line({"--lr", "", "--dry-run"}, "train.lr must be a number");
 }
 
+TEST_F(TrainCommand, GroupsThatDoNotFitAreRefusedBeforeAnythingIsWritten) {
+  const auto out = folder_ / "run";
+  for (const char* last : {"--quiet", "--dry-run"})
+    expect_one_line({"--model", "resnet8", "--regime", "lb-diag", "--batch", "512", "--set", "noise.group=512", "--out",
+                     out.string(), last},
+                    "train.batch = 512 is not two or more whole groups of 512 examples");
+  EXPECT_FALSE(fs::exists(out));
+}
+
 TEST_F(TrainCommand, SeedsMayStandAnywhere) {
   const auto recipe = folder_ / "recipe.toml";
   write_file_synced(recipe, "model = \"mlp\"\n");

@@ -14,6 +14,7 @@
 #include "covnoise/train/schedule.h"
 #include "train/config/config_fields.h"
 #include "train/config/config_toml.h"
+#include "train/config/noise_groups.h"
 
 namespace covnoise {
 namespace {
@@ -63,17 +64,6 @@ void check_batch_schedule(const TrainConfig& train) {
   }
 }
 
-/// The estimator `micro` compares at least two micro-batches of one size wherever there is noise.
-void check_micro(const Config& config, std::int64_t batch) {
-  const std::int64_t micro_batch = config.train.micro_batch;
-  if (config.noise.estimator != "micro" || micro_batch == 0 || batch <= config.noise.small_batch) return;
-  require(batch % micro_batch == 0 && batch >= 2 * micro_batch,
-          fmt::format(
-              "noise.estimator = \"micro\" compares micro-batches: a batch of {} examples must be two or more times "
-              "train.micro_batch = {}",
-              batch, micro_batch));
-}
-
 /// Steps below this one move most weights by less than their rounding to 7 or 10 bits (docs/noise.md has the errors).
 constexpr double kLeastRoundedStep = 0.1;
 
@@ -100,12 +90,9 @@ void check_noise(const Config& config) {
                       config.noise.penalty, config.train.sharpness));
   require(config.train.sharpness_along == "gradient" || config.train.momentum > 0,
           "train.sharpness_along = \"momentum\" needs a momentum: train.momentum = 0");
-  const auto check_batch_of_noise = [&](std::int64_t batch) {
-    check_micro(config, batch);
-    check_penalty(config.noise, batch);
-  };
-  check_batch_of_noise(config.train.batch);
-  for (const auto& change : config.train.batch_schedule) check_batch_of_noise(change.batch);
+  check_penalty(config.noise, config.train.batch);
+  for (const auto& change : config.train.batch_schedule) check_penalty(config.noise, change.batch);
+  check_noise_groups(config);
 }
 
 std::string checksum_line(std::string_view text) { return fmt::format("# sha256 {}\n", sha256_hex(text)); }

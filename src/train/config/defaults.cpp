@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace covnoise {
 namespace {
@@ -62,26 +63,25 @@ void resolve_defaults(Config& config) {
   }
   if (train.ghost_batch > 0) train.ghost_batch = std::min(train.ghost_batch, smallest_batch(config));
   resolve_sharpness(config);
+  auto& noise = config.noise;
+  if (noise.group == 0) noise.group = noise.small_batch;
+  const Squares squares = make_structure(noise, model_info(config.model).batch_statistics)->needs().squares;
+  if (noise.estimator == "auto" && squares != Squares::kNone)
+    noise.estimator = squares == Squares::kGhost ? "ghost" : "exact";
   if (train.micro_batch == 0 && config.noise.estimator == "micro") {  // a group of the estimator, in ghost batches
     const std::int64_t unit = std::max<std::int64_t>(1, train.ghost_batch), group = config.noise.estimator_group();
     train.micro_batch = (group + unit - 1) / unit * unit;
   }
   if (train.micro_batch == 0) {
-    const std::int64_t unit = train.ghost_batch > 0 ? train.ghost_batch : largest_batch(config);
+    const std::int64_t group = squares == Squares::kGhost ? noise.group : 1;
+    const std::int64_t unit = train.ghost_batch > 0 ? std::lcm(train.ghost_batch, group) : largest_batch(config);
     const bool whole = config.run.device != "cpu";  // a GPU's memory holds it, and its kernels want all of it
     train.micro_batch = whole ? largest_batch(config)
                               : std::min(largest_batch(config),
                                          std::max<std::int64_t>(1, model_info(config.model).micro_batch / unit) * unit);
   }
   if (!train.init.empty() && train.init_sha256.empty()) train.init_sha256 = sha256_hex_of_file(train.init);
-  auto& noise = config.noise;
   if (noise.match_lr == 0) noise.match_lr = default_rate(config.model, noise.small_batch, clipped);
-  if (noise.group == 0) noise.group = noise.small_batch;
-  const auto structure = make_structure(noise, model_info(config.model).batch_statistics);
-  if (noise.estimator == "auto") {
-    const Squares squares = structure->needs().squares;
-    if (squares != Squares::kNone) noise.estimator = squares == Squares::kGhost ? "ghost" : "exact";
-  }
 }
 
 }  // namespace covnoise

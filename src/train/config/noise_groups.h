@@ -1,0 +1,10 @@
+#pragma once
+#include "covnoise/train/config.h"
+
+namespace covnoise {
+
+/// Refuses batches and micro-batches that the groups of the estimator `ghost`, or the micro-batches that `micro`
+/// compares, do not fit, wherever the training has noise. Nothing is checked where the estimator is still `auto`.
+void check_noise_groups(const Config& config);
+
+}  // namespace covnoise
