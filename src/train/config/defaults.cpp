@@ -81,7 +81,7 @@ void resolve_defaults(Config& config) {
                                          std::max<std::int64_t>(1, model_info(config.model).micro_batch / unit) * unit);
   }
   if (!train.init.empty() && train.init_sha256.empty()) train.init_sha256 = sha256_hex_of_file(train.init);
-  if (noise.match_lr == 0) noise.match_lr = default_rate(config.model, noise.small_batch, clipped);
+  if (noise.match_lr == 0) noise.match_lr = default_rate(config.model, noise.small_batch, /*clipped=*/false);
 }
 
 }  // namespace covnoise

@@ -90,6 +90,17 @@ TEST(Config, LargeBatchRegimesHaveClippingWarmUpCosineAndARateForThem) {
   EXPECT_EQ(unclipped.train.lr, 0.119);
 }
 
+/// The small batch does not clip, whether the large one does or not.
+TEST(Config, MatchesTheLearningRateOfTheSmallBatchRegime) {
+  for (const std::string batch : {"32", "256"}) {
+    auto match = load_config({}, {"regime=lb-diag-match", "model=resnet8", "noise.small_batch=" + batch});
+    auto small = load_config({}, {"regime=sb", "model=resnet8", "train.batch=" + batch});
+    resolve_defaults(match);
+    resolve_defaults(small);
+    EXPECT_EQ(match.noise.match_lr, small.train.lr) << batch;
+  }
+}
+
 /// Keys that a schedule would ignore are not ignored: they name the schedule.
 TEST_F(RecipeTest, MilestonesAndDecayReplaceTheRegimesCosine) {
   EXPECT_EQ(load("train.milestones = [0.5, 0.75]", {"regime=lb"}).train.schedule, "step");
