@@ -51,7 +51,7 @@ class NoiseScale(Callback):
 
 class StructuredNoise(Callback):
     """Adds the noise of covnoise.optim.Noisy to the gradient of every step, before it is clipped; `options` are
-    Noisy's. For one process and one optimizer."""
+    Noisy's, and so is the attribute `match_factor`. For one process and one optimizer."""
 
     def __init__(self, small_batch: int = 128, estimator: str = "ghost", group: int = 128, **options: Any) -> None:
         if options.setdefault("placement", "gradient") != "gradient":
@@ -60,6 +60,7 @@ class StructuredNoise(Callback):
         self.stats: Optional[Statistics] = None
         self.noise: Optional[Noisy] = None
         self.steps = 0
+        self.match_factor = 1.0
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         if trainer.world_size > 1 or len(trainer.optimizers) > 1:
@@ -72,6 +73,7 @@ class StructuredNoise(Callback):
         if self.noise is None:
             self.noise = Noisy(getattr(optimizer, "optimizer", optimizer), self.stats, self.small_batch, **self.options)
             self.noise.steps = self.steps
+        self.noise.match_factor = self.match_factor
         self.noise.add_to_gradients()
         self.steps = self.noise.steps
 

@@ -34,7 +34,9 @@ class Noisy(torch.optim.Optimizer):
     structure    C: "none" 0; "diag-fisher" diag(F), the statistics' diagonal; "fisher-trace" (Tr F / d) I; "full-fisher"
                  F, drawn by `draw`; "isotropic" sigma^2 I and "multiplicative" sigma^2 diag(g)^2, which s does not scale.
     scale        a factor of s, or "match": s such that the temperature lr / ((1 - momentum) M) is that of a small batch
-                 with learning rate `match_lr` and momentum `match_momentum` (docs/noise.md).
+                 with learning rate `match_lr` and momentum `match_momentum` (docs/noise.md). With a scheduler set the
+                 attribute `match_factor` (1.0) before each step: the small batch's schedule at this moment, warm-up
+                 included, as a factor of `match_lr`.
     clip_norm    the largest norm of n over all parameters, None: any. Noise grows with the squares of the gradients, so where
                  the gradients are clipped, bound it as well: clip them before step(), which clips the noise apart.
     stop         the number of steps after which there is no noise any more; None: never.
@@ -62,7 +64,8 @@ class Noisy(torch.optim.Optimizer):
             raise ValueError(f"covnoise: structure '{structure}' needs the statistics of covnoise.attach(model)")
         self.optimizer, self.stats = optimizer, stats
         self.small_batch, self.scale, self.placement, self.stop, self.seed = small_batch, scale, placement, stop, seed
-        self.match_lr, self.match_momentum, self.clip_norm = match_lr, match_momentum, clip_norm
+        self.match_lr, self.match_momentum, self.match_factor = match_lr, match_momentum, 1.0
+        self.clip_norm = clip_norm
         self._check_parameters()
         self.steps = 0
         self.noise_by_hook = False  # distributed.add_noise_to adds the noise instead
@@ -110,7 +113,8 @@ class Noisy(torch.optim.Optimizer):
             return float(missing**0.5 * (1.0 if isinstance(self.scale, str) else self.scale))
         momentum = group.get("momentum", group.get("betas", (0.0,))[0])
         assert self.match_lr is not None
-        small, large = self.match_lr / (1 - self.match_momentum), group["lr"] / (1 - momentum)
+        small = self.match_lr * self.match_factor / (1 - self.match_momentum)
+        large = group["lr"] / (1 - momentum)
         squared = max(0.0, small / large / self.small_batch - 1.0 / examples)
         return float((squared / (1 - momentum)**2 if self.placement == "update" else min(squared, missing))**0.5)
 

@@ -174,6 +174,23 @@ def test_matched_temperature(placement, data):
     assert 0.5 / (1 - 0.5) * (1 / LARGE + s**2 * kept) == pytest.approx(0.15 / (1 - 0.7) / SMALL)
 
 
+@pytest.mark.parametrize("placement", ["update", "gradient"])
+def test_matched_temperature_follows_both_schedules(placement, data):
+    """With a scheduler's warm-up of both batches."""
+    model = small_network()
+    opt = noisy(model, momentum=0.5, scale="match", match_lr=0.15, match_momentum=0.7, placement=placement)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(opt, lambda epoch: min(1.0, (epoch + 1) / 4))
+    kept = (1 - 0.5)**2 if placement == "update" else 1
+    for epoch in range(6):
+        opt.match_factor = min(1.0, (epoch + 1) / 4)
+        group = opt.param_groups[0]
+        s = opt.noise_scale(LARGE, group)
+        wanted = opt.match_factor * 0.15 / (1 - 0.7) / SMALL
+        assert group["lr"] / (1 - 0.5) * (1 / LARGE + s**2 * kept) == pytest.approx(wanted)
+        step(model, opt, data)
+        scheduler.step()
+
+
 def test_state_dict_round_trip(data):
     model = small_network()
     opt = noisy(model, momentum=0.9, seed=3)

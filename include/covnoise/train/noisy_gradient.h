@@ -50,6 +50,10 @@ class NoisyGradient {
     return backward(tensors_of(batch));
   }
 
+  /// For noise.scale = "match", whenever it changes: the schedule of the small batch at this moment, warm-up included,
+  /// as a factor of noise.match_lr; 1 until it is set. An optimizer whose learning rate is scheduled needs it.
+  void set_match_factor(double factor);
+
   const Injection& injection() const { return injection_; }
   std::int64_t steps_done() const { return step_; }
 
@@ -70,6 +74,7 @@ class NoisyGradient {
   const torch::optim::Optimizer& optimizer_;
   std::unique_ptr<Placed> placed_;
   std::int64_t step_ = 0;
+  double match_factor_ = 1;
 };
 
 }  // namespace covnoise

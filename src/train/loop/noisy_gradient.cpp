@@ -6,9 +6,11 @@
 #include "train/ranks/differenced_noise.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace covnoise {
 namespace {
@@ -73,7 +75,13 @@ StepContext NoisyGradient::context_of(std::int64_t batch) const {
   const auto& options = optimizer_.param_groups()[0].options();
   context.lr = options.get_lr();
   if (const auto* sgd = sgd_options(optimizer_)) context.momentum = sgd->momentum();
+  context.match_factor = match_factor_;
   return context;
+}
+
+void NoisyGradient::set_match_factor(double factor) {
+  require(std::isfinite(factor) && factor >= 0, fmt::format("the match factor {:g} must be at least 0", factor));
+  match_factor_ = factor;
 }
 
 /// zero_grad may have taken them away.

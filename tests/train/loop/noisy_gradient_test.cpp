@@ -11,6 +11,8 @@
 #include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>
 
+#include <cmath>
+
 namespace covnoise {
 namespace {
 
@@ -131,6 +133,32 @@ TEST(NoisyGradient, HasNoiseOfAtMostTheClipNorm) {
   NoisyGradient gradient(*network, loss_on<Points>(*network, point_losses), noise, sgd);
   gradient.backward(points());
   EXPECT_NEAR((gradient_of() - plain).norm().item<double>(), 1e-3, 1e-9);
+}
+
+/// Half-way through the warm-up of both batches: a (1/M_L + s^2) = f a_S / M_S with f = 1/2, a = a_S / 2.
+TEST(NoisyGradient, MatchesTheSmallBatchAtThisMomentOfItsSchedule) {
+  auto noise = noise_options("diag-fisher");
+  noise.placement = Placement::kGradient;
+  noise.scale.match = true;
+  noise.match_lr = 0.06;
+  noise.match_momentum = 0;
+  const auto noise_of = [&](double lr, double factor) {
+    const auto network = plain_network();
+    torch::optim::SGD sgd(network->parameters(), torch::optim::SGDOptions(lr));
+    NoisyGradient gradient(*network, loss_on<Points>(*network, point_losses), noise, sgd);
+    gradient.set_match_factor(factor);
+    gradient.backward(points());
+    std::vector<at::Tensor> parts;
+    for (const auto& parameter : network->parameters()) parts.push_back(parameter.grad());
+    const auto loss = point_losses(*network, points()).values.mean();
+    return testing::flattened(parts) - testing::flattened(torch::autograd::grad({loss}, network->parameters()));
+  };
+  const auto whole = noise_of(0.1, 1);
+  EXPECT_GT(whole.norm().item<double>(), 0.01);
+  EXPECT_LT(difference_of(noise_of(0.05, 0.5), whole), 1e-12);
+  const double quarter = std::sqrt((0.75 * 0.6 / 4 - 1.0 / 16) / (0.6 / 4 - 1.0 / 16));
+  EXPECT_LT(difference_of(noise_of(0.1, 0.75), quarter * whole), 1e-12);
+  EXPECT_THROW(noise_of(0.1, -1), Error);
 }
 
 /// The gradient of L + (lambda/2) |g|^2, by second derivatives.
