@@ -88,7 +88,7 @@ void check_noise(const Config& config) {
           fmt::format("noise.penalty = {:g} compares gradients at the same weights, and train.sharpness = {:g} moves "
                       "them; set one of them to 0",
                       config.noise.penalty, config.train.sharpness));
-  require(config.train.sharpness_along == "gradient" || config.train.momentum > 0,
+  require(config.train.sharpness == 0 || config.train.sharpness_along == "gradient" || config.train.momentum > 0,
           "train.sharpness_along = \"momentum\" needs a momentum: train.momentum = 0");
   check_penalty(config.noise, config.train.batch);
   for (const auto& change : config.train.batch_schedule) check_penalty(config.noise, change.batch);
