@@ -36,10 +36,11 @@ bool was_saving(const fs::path& checkpoints) {
                      [](const auto& item) { return item.path().filename().string().rfind(".step-", 0) == 0; });
 }
 
-/// The settings that a checkpoint recorded. Those of earlier versions lack two keys: they take the values of `here`.
+/// The settings that a checkpoint recorded, with the number of epochs, which it does not, of `here`. Those of earlier
+/// versions lack two more keys, which are taken from there, too.
 Config recorded_settings(std::string text, const std::string& name, const Config& here) {
   for (const auto& [key, value] : config_values(here)) {
-    if (key != "train.sharpness_every" && key != "noise.penalty_every") continue;
+    if (key != "train.epochs" && key != "train.sharpness_every" && key != "noise.penalty_every") continue;
     if (("\n" + text).find("\n" + key + " = ") == std::string::npos) text += fmt::format("{} = {}\n", key, value);
   }
   return parse_config(text, name);
@@ -69,9 +70,8 @@ void refuse_other_config(const LoadedCheckpoint& checkpoint, const RunFolder& fo
     return say(fmt::format("{} is of an earlier version: changes of its configuration and data would go unnoticed",
                            checkpoint.path.string()));
   const Config here = read_config(folder.config());
-  Config there =
+  const Config there =
       recorded_settings(state.at(kConfig).get<std::string>(), (checkpoint.path / "state.json").string(), here);
-  there.train.epochs = here.train.epochs;  // not recorded
   const auto lines = difference(there, here);
   require(lines.empty(), fmt::format("{} is not the configuration of {} ({}); restore it, or train in a new folder",
                                      folder.config().string(), checkpoint.path.string(), fmt::join(lines, "; ")));

@@ -29,10 +29,6 @@ void refuse_what_would_not_be_done(const Config& config, const NoiseStructure& s
                       precision));
   require(!config.train.init.empty() || (!config.train.init_partial && config.train.init_sha256.empty()),
           "train.init_partial and train.init_sha256 need train.init, the file of the initial weights");
-  const double warmup = config.train.warmup;
-  require(warmup < 1 || warmup < static_cast<double>(config.train.epochs),
-          fmt::format("train.warmup = {:g} epochs is not shorter than the training, train.epochs = {}; lower it",
-                      warmup, config.train.epochs));
   const std::int64_t largest = largest_batch(config);
   require(structure.is_zero() || !structure.scaled_by_batch() || largest > config.noise.small_batch,
           fmt::format("noise.structure = \"{}\" adds no noise, because the batch size, {}, is not larger than "
@@ -56,6 +52,7 @@ Outcome run_to_the_end(TrainingRun& run, const RunFiles& files, Communicator* ra
 
 /// What can be refused before data are loaded.
 void check_before_loading(const TrainOptions& options, const NoiseStructure& structure) {
+  check_config(options.config);
   refuse_what_would_not_be_done(options.config, structure);
   const RunFolder folder{options.out};
   auto* ranks = options.communicator;

@@ -218,6 +218,13 @@ TEST_F(RecipeTest, RefusesBrokenGhostBatches) {
   EXPECT_THAT(error("", {"data.train_limit=100", "data.holdout=100"}), HasSubstr("leaves nothing"));
 }
 
+TEST_F(RecipeTest, RefusesAWarmUpThatIsNotShorterThanTheTraining) {
+  EXPECT_THAT(error("train.warmup = 12"), HasSubstr("train.warmup = 12 epochs is not shorter than the training, "
+                                                    "train.epochs = 10; lower it"));
+  EXPECT_EQ(error("train.warmup = 12", {"train.epochs=13"}), "no error");
+  EXPECT_EQ(error("train.warmup = 0.9"), "no error");
+}
+
 /// Also where only several keys together are wrong, so that no line can be named.
 TEST_F(RecipeTest, RefusesCombinationsWithTheFilesName) {
   EXPECT_THAT(error("[train]\nbatch = 200"), StartsWith("r.toml: train.batch = 200 is not a whole number"));

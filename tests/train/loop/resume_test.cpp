@@ -140,6 +140,14 @@ TEST_F(Resume, KnowsHowOftenStepsAreSharp) {
   EXPECT_EQ(train(options_), Outcome::kFinished);
 }
 
+/// A checkpoint does not record the number of epochs: a warm-up of more than the default's is not refused.
+TEST_F(Resume, KnowsItsNumberOfEpochs) {
+  options_.config.train.epochs = 12;
+  options_.config.train.warmup = 11;
+  train_once(/*interrupted=*/true);
+  EXPECT_EQ(load(Which::kLast, IfDamaged::kRefuse).step, 3);
+}
+
 TEST_F(Resume, ACheckpointOfAnEarlierVersionIsResumedWithANote) {
   train_once(/*interrupted=*/true);
   change_newest([](Checkpoint& checkpoint) {
