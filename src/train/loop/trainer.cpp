@@ -5,6 +5,7 @@
 #include "covnoise/data/internal/digest.h"
 #include "covnoise/nn/batch_norm.h"
 #include "covnoise/train/internal/software.h"
+#include "covnoise/train/schedule.h"
 #include "train/files/provenance.h"
 #include "train/files/snapshot.h"
 #include "train/loop/initial_model.h"
@@ -34,6 +35,19 @@ void refuse_what_would_not_be_done(const Config& config, const NoiseStructure& s
           fmt::format("noise.structure = \"{}\" adds no noise, because the batch size, {}, is not larger than "
                       "noise.small_batch = {}; raise train.batch or lower noise.small_batch",
                       config.noise.structure, largest, config.noise.small_batch));
+}
+
+/// A line for each change of the batch size that comes after the last epoch.
+void say_changes_that_never_come(const Config& config, const std::function<void(const std::string&)>& say) {
+  const auto& train = config.train;
+  for (const auto& change : train.batch_schedule) {
+    const std::int64_t epoch = epoch_of_setting(change.epoch, train.epochs);
+    if (epoch < train.epochs) continue;
+    say(fmt::format(
+        "warning: the batch of {} examples in train.batch_schedule never comes: it begins after {} epoch{}, "
+        "and train.epochs = {}",
+        change.batch, epoch, epoch == 1 ? "" : "s", train.epochs));
+  }
 }
 
 /// A training that diverges does so on all ranks: they end together.
@@ -109,6 +123,7 @@ Outcome train_in_folder(const TrainOptions& options, const std::string& digest,
     options.say(run.load_initial_weights());
   }
   options.say(run.summary());
+  say_changes_that_never_come(options.config, options.say);
   if (!writes) return run_to_the_end(run, {}, ranks);
   if (latest) store.clean(*latest);
   record_configuration(folder, options.config);

@@ -71,6 +71,24 @@ TEST(Train, RefusesAWarmUpLongerThanTheTraining) {
   EXPECT_THAT([&] { train(options); }, ThrowsMessage<Error>(HasSubstr("train.warmup = 2 epochs is not shorter")));
 }
 
+TEST(Train, SaysThatAChangeOfTheBatchNeverComes) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("batch-change", "mlp");
+  std::vector<std::string> warnings;
+  options.say = [&](const std::string& line) {
+    if (line.find("never comes") != std::string::npos) warnings.push_back(line);
+  };
+  options.out = folder / "two";
+  ASSERT_EQ(train(options), Outcome::kFinished);
+  EXPECT_TRUE(warnings.empty());
+  options.config.train.epochs = 1;
+  options.out = folder / "one";
+  ASSERT_EQ(train(options), Outcome::kFinished);
+  EXPECT_THAT(warnings,
+              ElementsAre(HasSubstr("the batch of 128 examples in train.batch_schedule never comes: it begins "
+                                    "after 1 epoch, and train.epochs = 1")));
+}
+
 /// Once, also when the run was interrupted in between.
 TEST(Train, SaysThatALossIsAboveThatOfGuessing) {
   const testing::TemporaryFolder folder;
