@@ -148,6 +148,18 @@ TEST_F(ProgramTest, TrainsEvaluatesAndKnowsAFinishedRun) {
   EXPECT_THAT(older.output, HasSubstr("step 24)"));
 }
 
+/// The average of the weights is what is saved.
+TEST_F(ProgramTest, EvaluatesTheAveragedWeights) {
+  const auto out = folder_ / "run";
+  auto arguments = short_training(out);
+  arguments.insert(arguments.end(), {"--set", "train.ema=0.9"});
+  ASSERT_EQ(run(arguments).code, 0);
+  const auto evaluation = nlohmann::json::parse(run({"eval", out.string(), "--json"}).output);
+  const auto last = read_metrics(out).back();
+  EXPECT_EQ(evaluation["accuracy"].get<double>(), last["test_accuracy"].get<double>());
+  EXPECT_NEAR(evaluation["loss"].get<double>(), last["test_loss"].get<double>(), 1e-6);
+}
+
 TEST_F(ProgramTest, SeveralSeedsTrainInParallelAndAreNotRepeated) {
   auto arguments = short_training(folder_ / "seeds");
   arguments.insert(arguments.end(), {"--seeds", "0,3"});

@@ -119,16 +119,25 @@ TEST(AdamW, AddsNoiseInGradientAndUpdate) {
   }
 }
 
+/// The first step: m^ = d, v^ = d^2, d = c (g + n) or c g.
 TEST(AdamW, ClipsGradientAndNoiseTogether) {
-  const auto network = network_of(at::kDouble);
-  FlatParameters parameters(*network);
-  set_gradients(*network, 0);
-  const auto noise = at::ones_like(parameters.values());
-  AdamWOptions options;
-  options.clip_norm = 0.5;
-  AdamW optimizer(parameters, options);
-  const auto factor = optimizer.step(0.01, {noise, {}, 1, {}}, Placement::kGradient);
-  EXPECT_NEAR(factor.item<double>(), 0.5 / (parameters.gradient() + noise).norm().item<double>(), 1e-12);
+  for (const auto placement : {Placement::kGradient, Placement::kUpdate}) {
+    const auto network = network_of(at::kDouble);
+    FlatParameters parameters(*network);
+    set_gradients(*network, 0);
+    const auto start = parameters.values().clone(), g = parameters.gradient().clone();
+    const auto noise = at::full_like(start, 0.3);
+    AdamWOptions options;
+    options.weight_decay = 0.1;
+    options.clip_norm = 0.5;
+    AdamW optimizer(parameters, options);
+    const auto c = optimizer.step(0.01, {noise, {}, 1, {}}, placement);
+    EXPECT_NEAR(c.item<double>(), 0.5 / (g + noise).norm().item<double>(), 1e-12);
+    const bool in_gradient = placement == Placement::kGradient;
+    const auto d = in_gradient ? c * (g + noise) : c * g;
+    const auto direction = (in_gradient ? d : d + c * noise) / (d.abs() + 1e-8);
+    EXPECT_TRUE(parameters.values().allclose(start * (1 - 0.001) - 0.01 * direction, 1e-9, 1e-9)) << in_gradient;
+  }
 }
 
 /// The first step: m^ = c g, v^ = (c g)^2, and the noise as it is.

@@ -77,17 +77,25 @@ INSTANTIATE_TEST_SUITE_P(Table, Clipping,
                                   (info.param.together ? "" : "Apart");
                          });
 
-/// Where the decay spares some parameters, g is clipped before it is added.
-TEST(Clipping, OfTheGradientAloneLeavesPatternsWithoutDecay) {
-  const auto network = testing::make_small_network("mlp", at::kDouble);
-  FlatParameters parameters(*network);
-  const auto theta = parameters.values().clone(), g = normals_like_parameters(parameters, 1);
-  const StepNoise noise{normals_like_parameters(parameters, 2), {}, 1, {}};
-  const auto mask = decay_mask(parameters, {"*.bias"});
-  parameters.gradient().copy_(g);
-  Sgd sgd(parameters, {0, false, 0.5, 0.3, {"*.bias"}, false});
-  const auto c = sgd.step(0.1, noise, Placement::kUpdate);
-  EXPECT_TRUE(parameters.values().allclose(theta - 0.1 * (c * g + 0.5 * mask * theta + noise.values), 1e-12, 1e-12));
+/// Where the decay spares some parameters, g and n are clipped before it is added: in two steps with momentum.
+TEST(Clipping, LeavesPatternsWithoutDecay) {
+  for (const bool together : {false, true}) {
+    const auto network = testing::make_small_network("mlp", at::kDouble);
+    FlatParameters parameters(*network);
+    auto theta = parameters.values().clone(), b = parameters.zeros();
+    const auto mask = decay_mask(parameters, {"*.bias"});
+    Sgd sgd(parameters, {0.9, false, 0.5, 0.3, {"*.bias"}, together});
+    for (std::uint64_t step = 0; step < 2; ++step) {
+      const auto g = normals_like_parameters(parameters, 2 * step),
+                 n = normals_like_parameters(parameters, 2 * step + 1);
+      parameters.gradient().copy_(g);
+      const auto c = sgd.step(0.1, {n, {}, 1, {}}, Placement::kUpdate);
+      EXPECT_NEAR(c.item<double>(), 0.3 / (together ? g + n : g).norm().item<double>(), 1e-12);
+      b = 0.9 * b + c * g + 0.5 * mask * theta;
+      theta = theta - 0.1 * (b + (together ? c * n : n));
+      EXPECT_TRUE(parameters.values().allclose(theta, 1e-12, 1e-12)) << together << step;
+    }
+  }
 }
 
 /// The metrics of a training with diagonal Fisher noise whose gradients are clipped hard.
@@ -155,6 +163,34 @@ TEST(ClippedTraining, HasTheMatchedTemperature) {
     EXPECT_LT(first["clip_factor"].get<double>(), 0.9) << first;
     const double sum = first["temperature"].get<double>() + first["noise_temperature"].get<double>();
     EXPECT_NEAR(sum / (0.005 / 0.1 / 16), 1, 0.05);  // g and n are nearly orthogonal
+  }
+}
+
+/// Of the same schedule: at every step the temperatures of gradient and noise add up to the small batch's.
+TEST(MatchedTraining, HasTheSmallBatchsTemperatureAtEveryStep) {
+  const testing::TemporaryFolder folder;
+  for (const std::string schedule : {"step", "cosine"}) {
+    for (const auto placement : {Placement::kUpdate, Placement::kGradient}) {
+      TrainOptions options = testing::small_run("lb-diag-match", "mlp");
+      options.config.noise.placement = placement;
+      options.config.noise.match_lr = 0.005;
+      options.config.train.schedule = schedule;
+      options.config.train.warmup = 2;
+      options.config.train.epochs = 6;
+      options.out = folder / (schedule + (placement == Placement::kUpdate ? "-update" : "-gradient"));
+      train(options);
+      std::vector<double> rates;
+      for (const auto& record : read_metrics(options.out)) {
+        if (record["kind"] != "step") continue;
+        rates.push_back(record["lr"].get<double>() / 0.01);
+        const double sum = record["temperature"].get<double>() + record["noise_temperature"].get<double>();
+        EXPECT_NEAR(sum / (rates.back() * 0.005 / 0.1 / 16), 1, 1e-9) << record;
+      }
+      ASSERT_EQ(rates.size(), 12U);
+      EXPECT_EQ(rates.front(), 0.25);  // of the warm-up
+      EXPECT_EQ(*std::max_element(rates.begin(), rates.end()), 1);
+      EXPECT_LT(rates.back(), 0.5);
+    }
   }
 }
 

@@ -10,6 +10,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace covnoise {
 namespace {
 
@@ -109,6 +112,29 @@ TEST(Train, SaysThatALossIsAboveThatOfGuessing) {
   std::int64_t recorded = 0;
   for (const auto& record : read_metrics(options.out)) recorded += record["kind"] == "warning" ? 1 : 0;
   EXPECT_EQ(recorded, 1);
+}
+
+TEST(Train, SaysThatALossIsAboveThatOfGuessingOnlyAfterTheWarmUp) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("sb", "mlp");
+  options.config.train.epochs = 5;
+  options.config.train.warmup = 3;
+  options.config.train.schedule = "constant";
+  options.config.train.lr = 2;
+  options.config.train.momentum = 0.5;
+  options.out = folder / "run";
+  train(options);
+  std::vector<std::int64_t> above, warned;
+  for (const auto& record : read_metrics(options.out)) {
+    const auto epoch = record["epoch"].get<std::int64_t>();
+    if (record["kind"] == "epoch" && record["train_loss"].get<double>() > std::log(10)) above.push_back(epoch);
+    if (record["kind"] == "warning") warned.push_back(epoch);
+  }
+  ASSERT_FALSE(above.empty());
+  EXPECT_LE(above.front(), 3);  // already during the warm-up
+  const auto after = std::find_if(above.begin(), above.end(), [](auto epoch) { return epoch > 3; });
+  ASSERT_NE(after, above.end());
+  EXPECT_THAT(warned, ElementsAre(*after));
 }
 
 /// Gradient and noise are clipped by one factor, so that the end of the noise raises the learning rate many times over.
