@@ -159,6 +159,7 @@ void TrainingRun::leave_evaluated_network() {
   if (auto* all_reduce = step_.all_reduce()) all_reduce->running().sum_up();
   const torch::NoGradGuard no_grad;
   if (average_) parameters_.values().copy_(average_->values());
+  synchronize(device_);  // others read it in their own stream
 }
 
 Outcome TrainingRun::run(const RunFiles& files) {
