@@ -10,11 +10,13 @@
 namespace covnoise {
 namespace {
 
-/// (a_S,eff / a_eff) / M_S: what 1/M_L + q s^2 has to be without clipping.
+/// (a_S,eff / a_eff) / M_S: what 1/M_L + q s^2 has to be without clipping. 0 at a learning rate of 0, which moves
+/// nothing.
 double matched_inverse_batch(const NoiseOptions& options, const StepContext& context) {
   require(options.match_lr > 0, "noise.scale = \"match\" needs the learning rate of the small batch: noise.match_lr");
   const double small_rate = options.match_lr * context.match_factor / (1 - options.match_momentum);
   const double rate = context.lr / (1 - context.momentum);
+  if (rate == 0) return 0;
   return small_rate / rate / static_cast<double>(options.small_batch);
 }
 

@@ -104,6 +104,20 @@ TEST(Injection, MatchedTemperatureCountsTheClipping) {
   EXPECT_GT(limited, 5);
 }
 
+/// A schedule may end at 0, where both learning rates are 0.
+TEST(Injection, MatchedTemperatureAtALearningRateOfZeroIsNoNoise) {
+  auto options = diagonal();
+  options.scale.match = true;
+  options.match_lr = 0.1;
+  StepContext step = context();
+  step.lr = 0;
+  step.match_factor = 0;
+  EXPECT_EQ(matched_scale_squared(options, step), 0);
+  step.clip_norm = 1;
+  const auto norm = at::full({}, 5.0, at::kDouble);
+  EXPECT_EQ(clipped_match_scale(options, step, norm, norm).item<double>(), 0);
+}
+
 TEST(Injection, SigmaAloneScalesIsotropicNoise) {
   auto options = diagonal();
   options.structure = "isotropic";
