@@ -13,61 +13,61 @@
 namespace covnoise {
 namespace {
 
-/// A part of the training with one batch size.
-struct Part {
+/// A period of the training with one batch size.
+struct BatchPeriod {
   std::string key;  // that sets the batch
   std::int64_t batch;
   double begin, end;  // fractions of the training
 };
 
-std::vector<Part> parts_of(const TrainConfig& train) {
-  std::vector<Part> parts = {{"train.batch", train.batch, 0, 1}};
+std::vector<BatchPeriod> periods_of(const TrainConfig& train) {
+  std::vector<BatchPeriod> periods = {{"train.batch", train.batch, 0, 1}};
   for (const auto& change : train.batch_schedule) {
     const auto epoch = static_cast<double>(epoch_of_setting(change.epoch, train.epochs));
-    parts.back().end = std::min(1.0, epoch / static_cast<double>(train.epochs));
-    parts.push_back({"train.batch_schedule's batch", change.batch, parts.back().end, 1});
+    periods.back().end = std::min(1.0, epoch / static_cast<double>(train.epochs));
+    periods.push_back({"train.batch_schedule's batch", change.batch, periods.back().end, 1});
   }
-  return parts;
+  return periods;
 }
 
 /// Examples that pass at once.
-struct Pass {
+struct NoisyPass {
   std::string key;  // that sets them
   std::int64_t size;
 };
 
-/// The kinds of passes with noise in a part of the training.
-std::vector<Pass> noisy_passes(const Config& config, const Part& part) {
+/// The kinds of passes with noise in a period of the training.
+std::vector<NoisyPass> noisy_passes(const Config& config, const BatchPeriod& period) {
   const auto& train = config.train;
-  const double end = std::min(part.end, config.noise.stop_after);
+  const double end = std::min(period.end, config.noise.stop_after);
   const auto pass = [&](const std::string& key, std::int64_t size) {
-    return Pass{key, size > 0 ? std::min(size, part.batch) : part.batch};
+    return NoisyPass{key, size > 0 ? std::min(size, period.batch) : period.batch};
   };
-  std::vector<Pass> passes;
-  if (part.begin >= end || part.batch <= config.noise.small_batch) return passes;
+  std::vector<NoisyPass> passes;
+  if (period.begin >= end || period.batch <= config.noise.small_batch) return passes;
   const bool sharp = train.sharp_micro_batches() && train.sharpness_after < end;
-  const bool plain = !sharp || train.sharpness_after > part.begin || train.sharpness_every > 1;
+  const bool plain = !sharp || train.sharpness_after > period.begin || train.sharpness_every > 1;
   if (plain) passes.push_back(pass("train.micro_batch", train.micro_batch));
   if (sharp) passes.push_back(pass("train.sharpness_batch", train.sharpness_batch));
   return passes;
 }
 
-void check_ghost(const Part& part, const Pass& pass, std::int64_t group) {
+void check_ghost(const BatchPeriod& period, const NoisyPass& pass, std::int64_t group) {
   const auto refuse = [&](const std::string& key, std::int64_t size, const char* must) {
     throw Error(
         fmt::format("{} = {} is not {} groups of {} examples (noise.group, by default noise.small_batch), which "
                     "noise.estimator = \"ghost\" compares; change one of them",
                     key, size, must, group));
   };
-  if (part.batch % group != 0 || part.batch < 2 * group) refuse(part.key, part.batch, "two or more whole");
+  if (period.batch % group != 0 || period.batch < 2 * group) refuse(period.key, period.batch, "two or more whole");
   if (pass.size % group != 0) refuse(pass.key, pass.size, "one or more whole");
 }
 
-void check_micro(const Part& part, const Pass& pass) {
-  require(part.batch % pass.size == 0 && part.batch >= 2 * pass.size,
+void check_micro(const BatchPeriod& period, const NoisyPass& pass) {
+  require(period.batch % pass.size == 0 && period.batch >= 2 * pass.size,
           fmt::format("noise.estimator = \"micro\" compares micro-batches: a batch of {} examples must be two or more "
                       "times {} = {}",
-                      part.batch, pass.key, pass.size));
+                      period.batch, pass.key, pass.size));
 }
 
 }  // namespace
@@ -77,10 +77,10 @@ void check_noise_groups(const Config& config) {
   const Squares squares = make_structure(noise)->needs().squares;  // of `auto`: exact, which compares nothing
   if (!centred(squares) || (!noise.scale.match && noise.scale.factor == 0)) return;
   const bool open = config.train.micro_batch == 0;  // that of `micro` is not yet settled
-  for (const auto& part : parts_of(config.train)) {
-    for (const auto& pass : noisy_passes(config, part)) {
-      if (squares == Squares::kGhost) check_ghost(part, pass, noise.estimator_group());
-      if (squares == Squares::kMicro && !(open && pass.key == "train.micro_batch")) check_micro(part, pass);
+  for (const auto& period : periods_of(config.train)) {
+    for (const auto& pass : noisy_passes(config, period)) {
+      if (squares == Squares::kGhost) check_ghost(period, pass, noise.estimator_group());
+      if (squares == Squares::kMicro && !(open && pass.key == "train.micro_batch")) check_micro(period, pass);
     }
   }
 }
