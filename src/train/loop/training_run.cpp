@@ -2,10 +2,8 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
-#include "covnoise/train/run_summary.h"
 #include "train/config/config_fields.h"
 #include "train/files/snapshot.h"
-#include "train/loop/advice.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,8 +13,6 @@
 
 namespace covnoise {
 namespace {
-
-constexpr const char* kAboutLoss = "loss";  // what a record of kind warning is about
 
 /// An epoch's record for the user.
 std::string epoch_line(const nlohmann::ordered_json& record, std::int64_t epochs, const char* unit) {
@@ -83,7 +79,8 @@ TrainingRun::TrainingRun(const TrainOptions& options, const std::function<RunTas
       parameters_(*task_.module),
       noise_text_(noise_text(config_.noise, *task_.structure, config_.train.micro_batch) + penalty_text(config_.noise)),
       step_(options.config, *task_.module, task_.loss, std::move(task_.structure), parameters_, schedule_,
-            options.communicator, options.buckets) {
+            options.communicator, options.buckets),
+      health_(config_, task_.guessing_loss, schedule_.warmup()) {
   task_.module->train();
   step_.set_before_micro_batch([this] { check_stop_now(); });
   if (config_.train.ema > 0) average_.emplace(parameters_, config_.train.ema);
@@ -138,9 +135,7 @@ void TrainingRun::restore(const RankCheckpoint& latest) {
   step_.optimizer().set_steps_done(progress_.step);
   for (const auto& record : read_metrics(options_.out, progress_.step)) {
     seconds_before_ = record.value("seconds", seconds_before_);
-    // Records of version 0.2 do not say what they are about: it was always the loss.
-    warned_ = warned_ ||
-              (record.value("kind", "") == "warning" && record.value("about", std::string(kAboutLoss)) == kAboutLoss);
+    health_.recall(record);
   }
 }
 
@@ -342,37 +337,15 @@ void TrainingRun::end_epoch(std::int64_t epoch, const RunFiles& files) {
 }
 
 void TrainingRun::check_health(std::int64_t epoch, double train_loss, MetricsWriter* metrics) {
-  check_end_of_noise(epoch, train_loss, metrics);
-  if (warned_ || epoch < schedule_.warmup() || train_loss <= task_.guessing_loss) return;
-  warned_ = true;
-  warn(epoch, kAboutLoss,
-       fmt::format("the training loss of epoch {}, {:.2f}, is above that of guessing, {:.2f}: {}", epoch + 1,
-                   train_loss, task_.guessing_loss, advice_for_loss(config_)),
-       metrics);
-}
-
-/// Compares the epoch in which the noise ends and the first one without it with the last one that had it throughout.
-void TrainingRun::check_end_of_noise(std::int64_t epoch, double train_loss, MetricsWriter* metrics) {
-  if (step_.has_noise(progress_.step - 1)) {
-    progress_.noisy_loss = train_loss;
-    return;
+  const Health::Epoch ended{epoch, train_loss, step_.has_noise(schedule_.first_step(epoch)),
+                            step_.has_noise(progress_.step - 1)};
+  for (const auto& [about, message] : health_.check(ended, progress_)) {
+    options_.say("warning: " + message);
+    if (!metrics) continue;
+    metrics->write(
+        {{"kind", "warning"}, {"step", progress_.step}, {"epoch", epoch + 1}, {"about", about}, {"message", message}});
+    metrics->flush_synced();
   }
-  const double before = progress_.noisy_loss;
-  const bool jumped = before > 0 && train_loss > kLargestHealthyLossJump * before;
-  if (jumped || !step_.has_noise(schedule_.first_step(epoch))) progress_.noisy_loss = 0;
-  if (!jumped) return;
-  warn(epoch, "noise",
-       fmt::format("the training loss rose from {:.2f} to {:.2f} in epoch {}, when the noise ended: {}", before,
-                   train_loss, epoch + 1, advice_for_end_of_noise(config_)),
-       metrics);
-}
-
-void TrainingRun::warn(std::int64_t epoch, const char* about, const std::string& message, MetricsWriter* metrics) {
-  options_.say("warning: " + message);
-  if (!metrics) return;
-  metrics->write(
-      {{"kind", "warning"}, {"step", progress_.step}, {"epoch", epoch + 1}, {"about", about}, {"message", message}});
-  metrics->flush_synced();
 }
 
 void TrainingRun::save(const RunFiles& files, bool scheduled) {

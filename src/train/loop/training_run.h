@@ -7,6 +7,7 @@
 #include "covnoise/train/internal/run_folder.h"
 #include "covnoise/train/trainer.h"
 #include "train/files/provenance.h"
+#include "train/loop/health.h"
 #include "train/loop/initial_weights.h"
 #include "train/loop/run_progress.h"
 #include "train/loop/run_task.h"
@@ -55,10 +56,8 @@ class TrainingRun {
   /// The evaluation as an epoch's record has it; empty, with `judged` unchanged, if the epoch is not evaluated.
   nlohmann::ordered_json evaluation(std::int64_t epoch, double& judged);
   void log_step(const StepResult& result, MetricsWriter& metrics);
-  /// Says once, in the output and the metrics, that the loss of an epoch after the warm-up is above that of guessing.
+  /// Says what is not healthy, in the output and the metrics.
   void check_health(std::int64_t epoch, double train_loss, MetricsWriter* metrics);
-  void check_end_of_noise(std::int64_t epoch, double train_loss, MetricsWriter* metrics);
-  void warn(std::int64_t epoch, const char* about, const std::string& message, MetricsWriter* metrics);
   void restore_optimizer(const LoadedCheckpoint& latest);
   void save(const RunFiles& files, bool scheduled);
   void save_snapshot();
@@ -80,10 +79,10 @@ class TrainingRun {
   FlatParameters parameters_;
   std::string noise_text_;  // which noise, for the first line
   TrainingStep step_;
+  Health health_;
   std::optional<WeightAverage> average_;
   Progress progress_;
   bool stop_agreed_ = false;  // by several ranks
-  bool warned_ = false;       // about a loss above that of guessing
   at::Tensor order_;          // of order_epoch_
   std::int64_t order_epoch_ = -1;
   double training_seconds_ = 0;  // of the current epoch in this process, without evaluation
