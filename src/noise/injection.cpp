@@ -134,7 +134,7 @@ at::Tensor Injection::clipped_scale(const StepNoise& noise, const at::Tensor& gr
 std::pair<StepNoise, at::Tensor> Injection::clipped(const StepNoise& noise) const {
   if (!noise.defined() || !clips_noise()) return {noise, {}};
   const auto values = noise.tensor();
-  const auto factor = values.norm().to(at::kDouble).reciprocal_().mul_(options_.clip_norm).clamp_max_(1);
+  const auto factor = clip_factor(values, options_.clip_norm);
   return {{values * factor.to(values.scalar_type()), {}, 1, {}}, factor};
 }
 

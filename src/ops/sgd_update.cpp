@@ -73,6 +73,10 @@ at::Tensor StepNoise::tensor() const {
   return noise.mul_(scale);
 }
 
+at::Tensor clip_factor(const at::Tensor& vector, double longest) {
+  return vector.norm().to(at::kDouble).reciprocal_().mul_(longest).clamp_max_(1);
+}
+
 void sgd_update(at::Tensor& values, const at::Tensor& gradient, at::Tensor& momentum, const StepNoise& noise,
                 const SgdUpdate& update) {
   static const auto op =

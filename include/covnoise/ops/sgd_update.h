@@ -16,6 +16,9 @@ struct StepNoise {
   at::Tensor tensor() const;  ///< the values, drawn if necessary; undefined without noise
 };
 
+/// c = min(1, longest / |vector|), a double on the vector's device: c times the vector is at most so long.
+at::Tensor clip_factor(const at::Tensor& vector, double longest);
+
 /// One step of stochastic gradient descent for all parameters in one pass over memory, by element:
 ///
 ///   d = c g (+ c n) + w theta,   b <- mu b + d,   theta <- theta - a (u (+ c n)),   u = b, or d + mu b for Nesterov

@@ -27,7 +27,7 @@ at::Tensor decay_mask(const FlatParameters& parameters, const std::vector<std::s
 Clipped clip(const at::Tensor& gradient, const StepNoise& noise, double clip_norm, bool clip_noise) {
   if (clip_norm == 0) return {gradient, noise, {}, {}};
   const auto factor_of = [&](const at::Tensor& vector) {
-    return vector.norm().to(at::kDouble).reciprocal_().mul_(clip_norm).clamp_max_(1).to(gradient.scalar_type());
+    return clip_factor(vector, clip_norm).to(vector.scalar_type());
   };
   if (!noise.defined() || !clip_noise) {
     const auto factor = factor_of(gradient);
