@@ -119,6 +119,7 @@ void TrainingStep::launch(std::int64_t step, const ExampleSource& source, const 
   const torch::NoGradGuard no_grad;
   launched.squares = statistics.diagonal.defined() && statistics.factors.empty();
   launched.centred = statistics.centred;
+  launched.model_labels = injection_.needs(launched.context).labels == Labels::kModel;
   launched.metrics = metrics.clone();
   at::Tensor noise_norm;
   StepNoise noise = all_reduce_ ? all_reduce_->combine(statistics, launched.metrics, noise_norm)
@@ -198,7 +199,8 @@ StepResult TrainingStep::result_of(const Launched& launched, const StepMetrics& 
   if (launched.squares) {
     const double trace = metrics.diagonal_sum;
     result.fisher_trace = trace;
-    result.covariance_trace = launched.centred ? trace : (trace - std::pow(result.grad_norm, 2)) * m / (m - 1);
+    if (!launched.model_labels)  // otherwise the gradient is that of other labels
+      result.covariance_trace = launched.centred ? trace : (trace - std::pow(result.grad_norm, 2)) * m / (m - 1);
   }
   if (launched.details.defined()) {
     const auto details = launched.details.cpu();

@@ -28,7 +28,7 @@ struct StepResult {
   double weight_norm = 0;                  ///< of all parameters, after the step
   double noise_scale = 0;                  ///< s
   std::optional<double> fisher_trace;      ///< if the step collected squares
-  std::optional<double> covariance_trace;  ///< Tr S of per-example gradients, likewise
+  std::optional<double> covariance_trace;  ///< Tr S of per-example gradients, likewise, but not of labels of the model
   std::optional<double> penalty;           ///< estimate of the ghost penalty, in a step with details that has it
   std::optional<double> penalty_norm;      ///< norm of what it added to the gradient, likewise
   bool stop = false;                       ///< whether any rank wants to stop
@@ -71,6 +71,7 @@ class TrainingStep {
   struct Launched {
     StepContext context;
     bool squares = false, centred = false;
+    bool model_labels = false;  // of the squares
     at::Tensor metrics;  // of StepMetrics
     at::Tensor details;  // if requested: noise norm, clipping factors of gradient and noise, weight norm, s
     at::Tensor penalty;  // if requested: its value, the norm of its gradient; undefined in a step without it

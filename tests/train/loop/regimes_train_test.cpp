@@ -78,6 +78,24 @@ TEST(Train, NoiseIsInTheMetrics) {
   EXPECT_NEAR(first["noise_temperature"].get<double>(), 0.01 * 0.1 * (1.0 / 16 - 1.0 / 64), 1e-12);
 }
 
+/// The critical batch size is one of the data's gradients, so squares of the model's labels do not give it.
+TEST(Train, NoiseScaleInTheMetricsIsOfTheDataAlone) {
+  const testing::TemporaryFolder folder;
+  TrainOptions options = testing::small_run("lb-diag", "mlp");
+  options.config.noise.estimator = "exact";
+  for (const auto labels : {Labels::kData, Labels::kModel}) {
+    options.config.noise.labels = labels;
+    options.out = folder / (labels == Labels::kData ? "data" : "model");
+    train(options);
+    int scales = 0, traces = 0;
+    for (const auto& record : read_metrics(options.out)) {
+      scales += record.contains("noise_scale"), traces += record.contains("fisher_trace");
+    }
+    EXPECT_EQ(traces, 4);
+    EXPECT_EQ(scales > 0, labels == Labels::kData);  // not in every step: the estimate of |G|^2 may be negative
+  }
+}
+
 TEST(Train, HeldOutExamplesAreEvaluatedAndNotTrainedOn) {
   const testing::TemporaryFolder folder;
   TrainOptions options = testing::small_run("sb", "mlp");
