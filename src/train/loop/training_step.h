@@ -72,9 +72,9 @@ class TrainingStep {
     StepContext context;
     bool squares = false, centred = false;
     bool model_labels = false;  // of the squares
-    at::Tensor metrics;  // of StepMetrics
-    at::Tensor details;  // if requested: noise norm, clipping factors of gradient and noise, weight norm, s
-    at::Tensor penalty;  // if requested: its value, the norm of its gradient; undefined in a step without it
+    at::Tensor metrics;         // of StepMetrics
+    at::Tensor details;         // if requested: noise norm, clipping factors of gradient and noise, weight norm, s
+    at::Tensor penalty;         // if requested: its value, the norm of its gradient; undefined in a step without it
   };
   StepContext context(std::int64_t step) const;
   bool is_sharp(std::int64_t step) const;  ///< whether train.sharpness moves the weights in this step
