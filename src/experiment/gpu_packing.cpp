@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <sstream>
 
 namespace covnoise {
@@ -24,10 +23,9 @@ Packing::Packing(const nlohmann::ordered_json& kept) : side_by_side_(kept.value(
   for (std::string one; std::getline(list >> std::ws, one, ',');) percentages_.push_back(one);
 }
 
-void Packing::add_percentage(const std::string& percentage) {
-  const std::string one = percentage.empty() ? kNoLimit : percentage;
-  if (std::find(percentages_.begin(), percentages_.end(), one) != percentages_.end()) return;
-  percentages_.push_back(one);
+void Packing::add_process() {
+  if (std::find(percentages_.begin(), percentages_.end(), kNoLimit) != percentages_.end()) return;
+  percentages_.push_back(kNoLimit);
   changed_ = true;
 }
 
@@ -54,14 +52,6 @@ std::int64_t side_by_side(const Config& config, std::int64_t asked) {
   if (asked > 0) return asked;
   if (!on_gpu(config)) return 1;
   return small(config) ? 4 : 2;
-}
-
-std::string mps_percentage(const Config& config, std::int64_t asked) {
-  if (!on_gpu(config)) return "";
-  if (const char* own = std::getenv(kMpsPercentage)) return own;
-  // Of 16, 30 and 100 %, 30 was best for seven runs at once on an H200 (docs/paper.md). Two or three leave some of it
-  // idle.
-  return small(config) && side_by_side(config, asked) > 3 ? "30" : "";
 }
 
 std::optional<std::size_t> next_to_start(const std::vector<const Config*>& waiting,

@@ -15,13 +15,12 @@ namespace covnoise {
 constexpr const char* kPacking = "packing";
 
 /// How many runs were trained at once with a run, at most, and the percentages of the GPU that it was limited to, in
-/// their order: one, or more if it was resumed with another.
+/// their order. New processes have the whole GPU; records of November 2026 have others.
 class Packing {
  public:
   /// What is known of a run so far; an empty object of a new one.
   explicit Packing(const nlohmann::ordered_json& kept);
-  /// Begins a process of the run; empty: without a limit.
-  void add_percentage(const std::string& percentage);
+  void add_process();                                         ///< begins a process of the run
   bool add_side_by_side(std::size_t now);                     ///< whether there is something to write
   std::size_t side_by_side() const { return side_by_side_; }  ///< 0: not recorded
   bool alone() const;                                         ///< whether it had the whole device to itself
@@ -38,14 +37,6 @@ bool on_gpu(const Config& config);
 
 /// How many runs like this one are trained in parallel: `asked`, or if that is 0, as many as suit the device.
 std::int64_t side_by_side(const Config& config, std::int64_t asked);
-
-/// Limits a process to this percentage of a GPU's multiprocessors if NVIDIA's MPS runs; without MPS it has no effect.
-constexpr const char* kMpsPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
-
-/// The value of kMpsPercentage for a run, if up to side_by_side() runs are trained in parallel: what the environment
-/// already has, else one that suits the device; empty if the run may use all of it. Kernels of a small batch are short:
-/// on fewer multiprocessors those of several runs overlap instead of waiting for each other.
-std::string mps_percentage(const Config& config, std::int64_t asked);
 
 /// Which of the waiting runs to start beside the running ones; none if all must wait. Small and large batches are never
 /// scheduled together on a GPU: at every step the small one would wait for the kernels of the large one.

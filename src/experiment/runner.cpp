@@ -207,13 +207,10 @@ class Queue {
         "--threads",
         fmt::to_string(std::max<std::int64_t>(1, available_processors() / side_by_side(spec.config, options_.jobs)))};
     if (!options_.data_dir.empty()) words.insert(words.end(), {"--data-dir", options_.data_dir});
-    const auto limit = mps_percentage(spec.config, options_.jobs);
-    std::vector<std::string> environment;
-    if (!limit.empty()) environment.push_back(fmt::format("{}={}", kMpsPercentage, limit));
     Packing packing(kept_json(packing_of(spec)));  // of a run that is resumed
-    packing.add_percentage(limit);
+    packing.add_process();
     auto slot = on_gpu(spec.config) ? take_gpu_slot(slots_, spec.config.run.device) : std::nullopt;
-    running_.push_back({index, ChildProcess({words, environment, log}), packing, std::move(slot)});
+    running_.push_back({index, ChildProcess({words, {}, log}), packing, std::move(slot)});
     note_packing();
   }
 

@@ -1,6 +1,7 @@
 #include "covnoise/ops/device.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/ops/internal/gpu_info.h"
 
 #ifdef COVNOISE_HAS_CUDA
 #include <ATen/Context.h>
@@ -10,6 +11,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -33,6 +35,7 @@ at::Device device_of(const std::string& name) {
   require(is_device_name(name), "run.device = \"" + name + "\" is not known; known: cpu, cuda, cuda:N");
   const at::Device device(name);
   if (!device.is_cuda()) return device;
+  require_whole_gpu(std::getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"));
   const int count = c10::cuda::device_count();
   const int index = device.has_index() ? device.index() : 0;
   require(index < count, "run.device = \"" + name + "\": this machine has " + std::to_string(count) +

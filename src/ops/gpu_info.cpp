@@ -27,6 +27,12 @@ GpuKernels kernels_for(int architecture, const std::string& built, const char* w
   return GpuKernels::kNone;
 }
 
+void require_whole_gpu(const char* percentage) {
+  if (percentage == nullptr || *percentage == '\0' || std::atof(percentage) >= 100) return;
+  throw Error(std::string("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=") + percentage +
+              ": on a part of a GPU's multiprocessors cuBLAS computes wrong products in bfloat16; unset it");
+}
+
 std::string GpuInfo::describe_kernels() const {
   switch (kernels) {
     case GpuKernels::kAll:

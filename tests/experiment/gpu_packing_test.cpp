@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 namespace covnoise {
 namespace {
 
@@ -33,30 +31,25 @@ TEST(GpuPacking, SmallAndLargeBatchesDoNotShareAGpu) {
   EXPECT_FALSE(next_to_start({}, {}, 0).has_value());
 }
 
-TEST(GpuPacking, ManySmallBatchesAreLimitedToAPartOfTheGpu) {
-  EXPECT_EQ(mps_percentage(run_of("cuda", 128), 0), "30");
-  EXPECT_EQ(mps_percentage(run_of("cuda", 128), 7), "30");
-  EXPECT_EQ(mps_percentage(run_of("cuda", 128), 3), "");
-  EXPECT_EQ(mps_percentage(run_of("cuda", 4096), 7), "");
-  EXPECT_EQ(mps_percentage(run_of("cpu", 128), 7), "");
-  ::setenv(kMpsPercentage, "50", 1);
-  EXPECT_EQ(mps_percentage(run_of("cuda", 128), 7), "50") << "the user's own limit";
-  EXPECT_EQ(mps_percentage(run_of("cpu", 128), 7), "");
-  ::unsetenv(kMpsPercentage);
-}
-
-TEST(GpuPacking, OfARunIsTheMostAndEveryPercentage) {
+TEST(GpuPacking, OfARunIsTheMost) {
   Packing packing(nlohmann::ordered_json::object());
-  packing.add_percentage("");
+  packing.add_process();
   EXPECT_TRUE(packing.add_side_by_side(2));
   EXPECT_FALSE(packing.add_side_by_side(1));
   EXPECT_EQ(packing.to_json().dump(), R"({"side_by_side":2})");
   Packing resumed(packing.to_json());
-  resumed.add_percentage("30");
+  resumed.add_process();
+  EXPECT_FALSE(resumed.add_side_by_side(1));
+}
+
+TEST(GpuPacking, OfARunThatWasLimitedToAPartKeepsThatPart) {
+  Packing resumed(nlohmann::ordered_json::parse(R"({"side_by_side":2,"mps_percentage":"16, 30"})"));
+  resumed.add_process();
   EXPECT_TRUE(resumed.add_side_by_side(1)) << "another percentage";
-  EXPECT_EQ(resumed.to_json().dump(), R"({"side_by_side":2,"mps_percentage":"100, 30"})");
+  EXPECT_EQ(resumed.to_json().dump(), R"({"side_by_side":2,"mps_percentage":"16, 30, 100"})");
+  EXPECT_FALSE(resumed.alone());
   Packing again(resumed.to_json());
-  again.add_percentage("100");
+  again.add_process();
   EXPECT_FALSE(again.add_side_by_side(2));
   EXPECT_EQ(again.to_json(), resumed.to_json());
 }

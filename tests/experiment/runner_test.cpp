@@ -133,21 +133,6 @@ TEST_F(TimedRuns, SayHowManyWereTrainedAtOnce) {
   EXPECT_EQ(packing(2), 1);
 }
 
-TEST_F(TimedRuns, ShareAGpuInPartsIfTheyAreManyAndSmall) {
-  auto run = options();
-  run.program = folder_.path() / "program";  // fails with what it was given
-  write_file_synced(run.program, "#!/bin/sh\necho limit=$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE\nexit 1\n");
-  fs::permissions(run.program, fs::perms::owner_all);
-  auto one = spec(0, 1);
-  one.config.run.device = "cuda";
-  run.jobs = 7;
-  EXPECT_THAT(failures_of(run_all({one}, run)), ElementsAre(HasSubstr("limit=30 ")));
-  EXPECT_THAT(read_file(folder_of(one).root / "packing.json"), HasSubstr(R"("mps_percentage":"30")"));
-  run.jobs = 1;
-  EXPECT_THAT(failures_of(run_all({one}, run)), ElementsAre(HasSubstr("limit= ")));
-  EXPECT_THAT(read_file(folder_of(one).root / "packing.json"), HasSubstr(R"("mps_percentage":"30, 100")"));
-}
-
 TEST_F(TimedRuns, CountThoseOfOtherCommandsOnTheirGpu) {
   auto run = options();
   run.program = folder_.path() / "program";

@@ -56,9 +56,8 @@ struct RunnerOptions {
 /// interrupted ones are resumed; a folder with another configuration is an Error. A run that fails does not stop the
 /// others. After a stop signal the runs save their state, and an Error with exit code 128 + signal says how many are
 /// left. packing.json in a run's folder says how many runs were trained at once with it, at most ("side_by_side": those
-/// of this command and, on a GPU, of others), and to what part of a GPU's multiprocessors MPS, if it ran, limited it
-/// ("mps_percentage", if there was a limit; "16, 30" of a run that was resumed with another one). When `minutes` are
-/// over, runs that are not finished have neither a summary nor a failure.
+/// of this command and, on a GPU, of others). When `minutes` are over, runs that are not finished have neither a
+/// summary nor a failure.
 std::vector<RunResult> run_all(const std::vector<RunSpec>& specs, const RunnerOptions& options);
 
 /// The results of the runs available below `out`, without training any.

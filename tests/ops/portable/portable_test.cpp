@@ -191,5 +191,10 @@ TEST(GpuKernels, ThoseThatTheGpuCanRun) {
   EXPECT_THROW(kernels_for(90, "90", "fast"), Error);
 }
 
+TEST(GpuKernels, APartOfAGpuIsRefused) {
+  for (const char* whole : {static_cast<const char*>(nullptr), "", "100"}) EXPECT_NO_THROW(require_whole_gpu(whole));
+  for (const char* part : {"30", "99.5", "0", "half"}) EXPECT_THROW(require_whole_gpu(part), Error) << part;
+}
+
 }  // namespace
 }  // namespace covnoise

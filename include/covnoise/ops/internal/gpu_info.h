@@ -30,4 +30,8 @@ std::optional<GpuInfo> gpu_info(at::Device device);
 /// ("80,90"), `wanted` is the value of COVNOISE_KERNELS: native, portable, or null for native; any other is an Error.
 GpuKernels kernels_for(int architecture, const std::string& built, const char* wanted);
 
+/// An Error if this process may use a part of a GPU's multiprocessors only, because cuBLAS then computes wrong products
+/// in bfloat16 (docs/paper.md). `percentage` is the value of CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, or null.
+void require_whole_gpu(const char* percentage);
+
 }  // namespace covnoise
