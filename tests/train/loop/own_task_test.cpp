@@ -1,14 +1,9 @@
 // A network, loss, examples and structure of the caller's own in a run folder.
 #include "covnoise/core/error.h"
-#include "covnoise/nn/batch_norm.h"
-#include "covnoise/nn/linear.h"
-#include "covnoise/ops/random.h"
 #include "covnoise/train/internal/checkpoint.h"
-#include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/trainer.h"
-#include "support/device.h"
-#include "support/ranks.h"
 #include "support/temporary_folder.h"
+#include "train/own_series.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,9 +15,10 @@
 namespace covnoise {
 namespace {
 
-struct Series {
-  at::Tensor x, y;
-};
+using testing::own_options;
+using testing::recorded_test_loss;
+using testing::Series;
+using testing::series;
 
 struct OwnNetwork : torch::nn::Module {
   torch::nn::Linear in{register_module("in", torch::nn::Linear(3, 8))};
@@ -30,37 +26,12 @@ struct OwnNetwork : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return out(torch::tanh(in(x))); }
 };
 
-Series series(std::int64_t count, std::uint64_t seed) {
-  auto x = torch::empty({count, 3});
-  fill_normal(x, {seed, Purpose::kData});
-  return {x, x.pow(2).sum(1, true)};
-}
-
 Losses series_losses(OwnNetwork& network, const Series& batch) {
   return mean_squared_error(network.forward(batch.x), batch.y);
 }
 
 Task own_task() {
   return make_task<Series>([] { return std::make_shared<OwnNetwork>(); }, series_losses, series(256, 0), series(64, 1));
-}
-
-TrainOptions own_options(const std::filesystem::path& out, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> settings = {"model=own",
-                                       "data=own",
-                                       "regime=lb-diag",
-                                       "train.batch=64",
-                                       "train.epochs=2",
-                                       "train.lr=0.02",
-                                       "train.schedule=cosine",
-                                       "noise.small_batch=16",
-                                       "noise.stop_after=1",
-                                       "train.log_every=1",
-                                       "run.device=" + testing::device_name()};
-  settings.insert(settings.end(), more.begin(), more.end());
-  TrainOptions options;
-  options.config = load_config(std::nullopt, settings);
-  options.out = out;
-  return options;
 }
 
 at::Tensor weights_of(const Trainer& trainer) {
@@ -87,10 +58,6 @@ TEST(OwnTask, TrainsARegressionWithoutAccuracies) {
   EXPECT_NEAR(trainer.evaluate().loss, records.back().at("test_loss").get<double>(), 1e-6);
 }
 
-double recorded_test_loss(const std::filesystem::path& run) {
-  return read_metrics(run).back().at("test_loss").get<double>();
-}
-
 /// The network afterwards is the one that was evaluated and saved, and so are the examples.
 TEST(OwnTask, EvaluatesAsTheTrainingDid) {
   const std::vector<std::vector<std::string>> cases = {
@@ -111,34 +78,6 @@ TEST(OwnTask, EvaluatesAsTheTrainingDid) {
         EXPECT_TRUE(found->second.equal(tensor.cpu())) << settings[0] << " " << name;
       }
     }
-  }
-}
-
-struct NormalisedNetwork : torch::nn::Module {
-  Linear in{register_module("in", Linear(3, 8))};
-  GhostBatchNorm1d norm{register_module("norm", GhostBatchNorm1d(torch::nn::BatchNormOptions(8), 16))};
-  Linear out{register_module("out", Linear(8, 1))};
-  at::Tensor forward(const at::Tensor& x) { return out(torch::tanh(norm(in(x)))); }
-};
-
-/// Each rank has the running statistics of all.
-TEST(OwnTask, EvaluatesOnEveryRankAsTheTrainingDid) {
-  const testing::TemporaryFolder folder;
-  const auto task = make_task<Series>([] { return std::make_shared<NormalisedNetwork>(); },
-                                      [](NormalisedNetwork& network, const Series& batch) {
-                                        return mean_squared_error(network.forward(batch.x), batch.y);
-                                      },
-                                      series(256, 0), series(64, 1));
-  for (const Outcome expected : {Outcome::kFinished, Outcome::kFinishedBefore}) {
-    std::vector<double> losses(2);
-    testing::as_ranks(2, [&](Communicator& communicator) {
-      auto options = own_options(folder / "run", {"run.device=cpu", "train.ghost_batch=16"});
-      options.communicator = &communicator;
-      Trainer trainer(options, task);
-      EXPECT_EQ(trainer.run(), expected);
-      losses[static_cast<std::size_t>(communicator.rank())] = trainer.evaluate().loss;
-    });
-    for (const double loss : losses) EXPECT_DOUBLE_EQ(loss, recorded_test_loss(folder / "run"));
   }
 }
 
