@@ -19,10 +19,12 @@ std::string advice_for_end_of_noise(const Config& config) {
   const bool together =
       config.train.clip_norm > 0 && config.noise.clip_norm == 0 && config.noise.placement != Placement::kWeights;
   if (!together) return "lower train.lr, or let the noise last (noise.stop_after=1)";
+  // In the update four times the norm of the gradient leaves the noise its scale (docs/noise.md).
+  const double times = config.noise.placement == Placement::kUpdate ? 4 : 1;
   return fmt::format(
       "train.clip_norm clipped gradient and noise by one factor, so that the end of the noise raises the effective "
       "learning rate; clip the noise apart (noise.clip_norm={:g}), or let it last (noise.stop_after=1)",
-      config.train.clip_norm);
+      times * config.train.clip_norm);
 }
 
 }  // namespace covnoise

@@ -161,7 +161,7 @@ TEST(Train, SaysThatTheLossRoseWhenTheNoiseEnded) {
     return warnings;
   };
   EXPECT_THAT(warnings_of(0.66, "ends"), ElementsAre(AllOf(HasSubstr("in epoch 5, when the noise ended"),
-                                                           HasSubstr("clip the noise apart (noise.clip_norm=0.5)"))));
+                                                           HasSubstr("clip the noise apart (noise.clip_norm=2)"))));
   EXPECT_TRUE(warnings_of(1, "lasts").empty());
   std::vector<std::string> recorded;
   for (const auto& record : read_metrics(folder / "ends"))
