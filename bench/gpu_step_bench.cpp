@@ -1,6 +1,7 @@
 // A training step on a GPU: milliseconds (median of rounds of replayed steps) and peak memory, and both divided by
 // those of the first regime. One JSON object per line.
 //   build/bench_gpu_step [model,...] [precision] [batch] [regime,...]     e.g. resnet44 bf16 4096 lb,ghost,exact
+// A regime is one of covnoise's or of kKinds.
 #include "covnoise/core/error.h"
 #include "covnoise/ops/device.h"
 #include "covnoise/train/defaults.h"
@@ -16,7 +17,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <sstream>
+#include <string>
+#include <vector>
 
 namespace covnoise {
 namespace {
@@ -32,24 +36,30 @@ DataSource source_for(const std::string& model, std::int64_t examples) {
   return source;
 }
 
+/// What is measured beside the regimes themselves. Regimes with large batches clip gradient and noise together.
+const std::map<std::string, std::vector<std::string>> kKinds = {
+    {"unclipped", {"regime=lb", "train.clip_norm=0"}},
+    {"ghost", {"regime=lb-diag", "noise.estimator=ghost"}},
+    {"exact", {"regime=lb-diag", "noise.estimator=exact"}},
+    {"spatial", {"regime=lb-diag", "noise.estimator=spatial"}},
+    {"ghost-unclipped", {"regime=lb-diag", "noise.estimator=ghost", "train.clip_norm=0"}},
+    {"apart", {"regime=lb-diag", "noise.estimator=ghost", "noise.clip_norm=4"}},
+    {"weights", {"regime=lb-diag", "noise.placement=weights", "noise.radius=1e-3"}},
+    {"sharpness", {"regime=lb", "train.sharpness=0.1", "train.sharpness_batch=512"}},
+    {"momentum", {"regime=lb", "train.sharpness=1", "train.sharpness_along=momentum"}},
+    {"penalty", {"regime=lb", "noise.penalty=0.05", "noise.penalty_step=0.1"}}};
+
 Config config_of(const std::string& model, const std::string& precision, std::int64_t batch, const std::string& kind) {
-  const bool estimator = kind == "ghost" || kind == "exact" || kind == "spatial", in_weights = kind == "weights",
-             of_lb = kind == "sharpness" || kind == "momentum" || kind == "penalty";
   std::vector<std::string> set = {"model=" + model,
-                                  "regime=" + (estimator || in_weights ? "lb-diag"
-                                               : of_lb                 ? "lb"
-                                                                       : kind),
                                   "train.batch=" + std::to_string(batch),
                                   "train.precision=" + precision,
                                   "run.device=cuda",
                                   "train.lr=1e-4",
                                   "noise.stop_after=1",
                                   "train.epochs=1000000"};
-  if (estimator) set.push_back("noise.estimator=" + kind);
-  if (in_weights) set.insert(set.end(), {"noise.placement=weights", "noise.radius=1e-3"});
-  if (kind == "sharpness") set.insert(set.end(), {"train.sharpness=0.1", "train.sharpness_batch=512"});
-  if (kind == "momentum") set.insert(set.end(), {"train.sharpness=1", "train.sharpness_along=momentum"});
-  if (kind == "penalty") set.insert(set.end(), {"noise.penalty=0.05", "noise.penalty_step=0.1"});
+  const auto found = kKinds.find(kind);
+  const auto& more = found == kKinds.end() ? std::vector<std::string>{"regime=" + kind} : found->second;
+  set.insert(set.end(), more.begin(), more.end());
   Config config = load_config(std::nullopt, set);
   resolve_defaults(config);
   return config;
