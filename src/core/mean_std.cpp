@@ -1,7 +1,5 @@
 #include "covnoise/core/internal/mean_std.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 
 namespace covnoise {
@@ -13,12 +11,6 @@ MeanStd mean_std_of(const std::vector<double>& values) {
   for (const double v : values) sum += v;
   for (const double v : values) squares += (v - sum / n) * (v - sum / n);
   return {sum / n, values.size() > 1 ? std::sqrt(squares / (n - 1)) : 0, static_cast<std::int64_t>(values.size())};
-}
-
-std::string percent_text(const MeanStd& spread) {
-  if (std::isnan(spread.mean)) return "-";
-  return fmt::format("{:.2f}", 100 * spread.mean) +
-         (spread.count > 1 ? fmt::format(" +- {:.2f}", 100 * spread.deviation) : "");
 }
 
 }  // namespace covnoise

@@ -50,7 +50,7 @@ double half_width(const MeanStd& sample) {
 }
 
 std::string percent_interval_text(const MeanStd& sample) {
-  if (sample.count == 0) return "-";
+  if (sample.count == 0 || std::isnan(sample.mean)) return "-";
   return fmt::format("{:.2f}", 100 * sample.mean) +
          (sample.count > 1 ? fmt::format(" +- {:.2f}", 100 * half_width(sample)) : "");
 }

@@ -2,7 +2,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/csv.h"
-#include "covnoise/core/internal/mean_std.h"
+#include "covnoise/core/internal/statistics.h"
 #include "covnoise/plot/internal/study_files.h"
 #include "experiment/plan.h"
 #include "experiment/table.h"
@@ -173,14 +173,17 @@ std::string sweep_table(const std::vector<SweepOutcome>& outcomes) {
   Table table{"", keys, {}};
   if (honest) table.header.emplace_back("held out [%]");
   table.header.insert(table.header.end(), {"test [%]", "remarks"});
+  bool several = false;
   for (const auto& outcome : outcomes) {
     auto cells = cells_of(outcome.point, keys);
-    cells.push_back(percent_text({outcome.accuracy, outcome.deviation, outcome.ended - outcome.diverged}));
-    if (honest) cells.push_back(percent_text(mean_std_of({outcome.test_accuracy})));
+    cells.push_back(percent_interval_text({outcome.accuracy, outcome.deviation, outcome.ended - outcome.diverged}));
+    if (honest) cells.push_back(percent_interval_text(mean_std_of({outcome.test_accuracy})));
     cells.push_back(remark(outcome));
     table.rows.push_back(cells);
+    several = several || outcome.ended - outcome.diverged > 1;
   }
-  return table.to_text() + (honest ? "" : "\nJudged by the test set: set data.holdout to keep it out of the choice.\n");
+  return table.to_text() + (several ? "\n+- is half the 95 % confidence interval of the mean over the seeds.\n" : "") +
+         (honest ? "" : "\nJudged by the test set: set data.holdout to keep it out of the choice.\n");
 }
 
 std::vector<std::filesystem::path> save_sweep(const std::vector<SweepOutcome>& outcomes,

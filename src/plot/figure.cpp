@@ -53,12 +53,12 @@ class Layout {
       x += margin + figure_.panel_width + kBetweenColumns;
     }
     width_ = x - kBetweenColumns + kRightSlack + kMargin;
+    title_ = wrap_text(figure_.title, kTitleSize * 1.08, width_ - 2 * kMargin);  // bold text is wider
     subtitle_ = wrap_text(figure_.subtitle, kSubtitleSize, width_ - 2 * kMargin);
   }
 
   void place_rows() {
-    double y = kMargin + (figure_.title.empty() ? 0 : kTitleSize + 8) +
-               static_cast<double>(subtitle_.size()) * (kSubtitleSize + 4);
+    double y = kMargin + title_height() + static_cast<double>(subtitle_.size()) * (kSubtitleSize + 4);
     shared_top_ = y;
     y += legend_height(shared_legend_, width_ - 2 * kMargin) + (subtitle_.empty() && figure_.title.empty() ? 0 : 8) +
          (shared_legend_.empty() ? 0 : 8);
@@ -75,6 +75,8 @@ class Layout {
     height_ = y - kBetweenRows + kMargin;
   }
 
+  double title_height() const { return title_.empty() ? 0 : static_cast<double>(title_.size()) * (kTitleSize + 4) + 4; }
+
   double height_above(std::size_t i) const {
     const double legend = legend_height(legends_[i], figure_.panel_width);
     const double titles = static_cast<double>(titles_[i].size()) * (kPanelTitleSize + 4);
@@ -83,10 +85,11 @@ class Layout {
 
   void draw_head(Canvas& canvas) const {
     double y = kMargin;
-    if (!figure_.title.empty()) {
-      canvas.text({kMargin, y + kTitleSize}, figure_.title, {kTitleSize, kInk, Anchor::kStart, true});
-      y += kTitleSize + 8;
+    for (const auto& line : title_) {
+      canvas.text({kMargin, y + kTitleSize}, line, {kTitleSize, kInk, Anchor::kStart, true});
+      y += kTitleSize + 4;
     }
+    if (!title_.empty()) y += 4;
     for (const auto& line : subtitle_) {
       canvas.text({kMargin, y + kSubtitleSize}, line, {kSubtitleSize, kSoftInk});
       y += kSubtitleSize + 4;
@@ -115,7 +118,7 @@ class Layout {
   std::vector<std::vector<LegendEntry>> legends_;
   std::vector<std::vector<std::string>> titles_;
   std::vector<LegendEntry> shared_legend_;
-  std::vector<std::string> subtitle_;
+  std::vector<std::string> title_, subtitle_;
   double width_ = 0, height_ = 0, shared_top_ = 0;
 };
 

@@ -47,6 +47,7 @@ TEST(HalfWidth, IsStudentsInterval) {
   EXPECT_EQ(percent_interval_text(mean_std_of({0.89, 0.9, 0.91})), "90.00 +- 2.48");
   EXPECT_EQ(percent_interval_text(mean_std_of({0.5})), "50.00");
   EXPECT_EQ(percent_interval_text(mean_std_of({})), "-");
+  EXPECT_EQ(percent_interval_text(mean_std_of({NAN})), "-");
 }
 
 TEST(Holm, AdjustsStepByStep) {

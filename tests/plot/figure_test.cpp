@@ -67,6 +67,19 @@ TEST(Figure, SvgIsWellFormedAndItsTextIsText) {
   }
 }
 
+TEST(Figure, ATitleThatIsTooLongIsWrapped) {
+  Figure figure = one_of_each();
+  figure.title = "A title that is longer than its only panel is wide";
+  figure.panels.resize(1);
+  figure.columns = 1;
+  figure.panel_width = 200;
+  const std::string svg = to_svg(figure);
+  EXPECT_THAT(svg, HasSubstr(">A title that"));
+  EXPECT_THAT(svg, HasSubstr(" wide</text>"));
+  EXPECT_THAT(svg, Not(HasSubstr(figure.title + "</text>")));
+  expect_well_formed(svg);
+}
+
 TEST(Figure, NothingThatIsNotANumberReachesTheFile) {
   Figure figure = one_of_each();
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();

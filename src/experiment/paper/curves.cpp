@@ -89,14 +89,19 @@ std::int64_t length(const Context& context) {
   return std::max<std::int64_t>(8, std::llround(static_cast<double>(context.item.effort.updates) * scale * scale));
 }
 
+bool several_seeds(const std::vector<Curve>& curves) {
+  return std::any_of(curves.begin(), curves.end(), [](const Curve& curve) { return curve.seeds() > 1; });
+}
+
 plot::Figure curve_figure(const Context& context, const std::vector<Curve>& curves) {
   plot::Figure figure;
   figure.title = fmt::format("{}, {}", context.item.title, context.item.rows.front().network);
   figure.subtitle = fmt::format(
       "One constant learning rate for all regimes, noise never stopped. Error on the training batches; each point is "
       "the "
-      "mean over {} updates.",
-      std::max<std::int64_t>(1, length(context) / kPoints));
+      "mean over {} updates.{}",
+      std::max<std::int64_t>(1, length(context) / kPoints),
+      several_seeds(curves) ? " Bands: standard deviation over seeds." : "");
   figure.panel_width = 640;
   figure.panel_height = 340;
   plot::Panel panel;
@@ -132,7 +137,7 @@ Table error_table(const Context& context, const std::vector<Curve>& curves) {
     std::vector<std::string> cells = {curves[c].regime, fmt::to_string(curves[c].seeds())};
     for (const double part : parts) {
       const auto end = static_cast<std::size_t>(std::lround(part * kPoints));
-      cells.push_back(percent_text(curves[c].around(end - std::min<std::size_t>(2, end), end)));
+      cells.push_back(percent_interval_text(curves[c].around(end - std::min<std::size_t>(2, end), end)));
     }
     cells.push_back(context.cells[c].remark());
     table.rows.push_back(cells);
@@ -153,6 +158,8 @@ Result make_fig3(const Context& context) {
       "without numbers.",
       context.cells.front().runs.front().spec.config.train.lr,
       context.cells.front().runs.front().spec.config.train.momentum)};
+  if (several_seeds(curves))
+    result.notes.emplace_back("+- is half the 95 % confidence interval of the mean over the seeds (Student's t).");
   result.nothing = std::all_of(curves.begin(), curves.end(), [](const Curve& curve) { return curve.seeds() == 0; });
   if (result.nothing) return result;
   CsvTable csv({"regime", "update", "error", "deviation", "seeds"});

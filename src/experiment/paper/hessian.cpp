@@ -3,7 +3,7 @@
 #include "covnoise/core/internal/progress.h"
 #include "covnoise/datasets/catalog.h"
 #include "covnoise/plot/internal/study_files.h"
-#include "experiment/paper/result.h"
+#include "experiment/paper/comparisons.h"
 
 #include <fmt/format.h>
 
@@ -77,7 +77,15 @@ struct Group {
   const Cell* cell;
   MeanStd spread;
   std::string remark;
+
+  /// "4.703 +- 0.57", the half-width of the confidence interval, where there are several values.
+  std::string text() const {
+    if (spread.count == 0) return "-";
+    return fmt::format("{:.4g}{}", spread.mean, spread.count > 1 ? fmt::format(" +- {:.2g}", half_width(spread)) : "");
+  }
 };
+
+constexpr const char* kGround = "lb";
 
 /// A problem of one run, such as a lost checkpoint, is reported and does not stop the others; an interruption does.
 Eigenvalue attempted(const Context& context, const Trained& run, ProgressBar& bar) {
@@ -114,7 +122,8 @@ plot::Figure eigenvalue_figure(const Context& context, const std::vector<Group>&
   plot::Figure figure;
   figure.title = context.item.title;
   figure.subtitle = fmt::format(
-      "Mean and standard deviation over seeds; batch normalisation folded, temperature calibrated, {} training "
+      "Mean over seeds and its 95 % confidence interval; batch normalisation folded, temperature calibrated, {} "
+      "training "
       "examples.",
       hessian_options(context).examples);
   figure.panel_width = 250;
@@ -131,7 +140,7 @@ plot::Figure eigenvalue_figure(const Context& context, const std::vector<Group>&
       if (group.cell->row.recipe != row.recipe) continue;
       panel.x.categories.push_back(group.cell->regime);
       bars.values.push_back(group.spread.mean);
-      bars.error.push_back(group.spread.count > 1 ? group.spread.deviation : 0);
+      bars.error.push_back(group.spread.count > 1 ? half_width(group.spread) : 0);
       any = any || group.spread.count > 0;
     }
     panel.layers = {bars};
@@ -141,33 +150,47 @@ plot::Figure eigenvalue_figure(const Context& context, const std::vector<Group>&
   return figure;
 }
 
+/// The large batch of a group's row; null for that group itself, and where the large batch has no values.
+const Group* ground_of(const Group& group, const std::vector<Group>& groups) {
+  if (group.cell->regime == kGround || group.spread.count == 0) return nullptr;
+  const auto found = std::find_if(groups.begin(), groups.end(), [&](const Group& other) {
+    return other.cell->row.recipe == group.cell->row.recipe && other.cell->regime == kGround && other.spread.count > 0;
+  });
+  return found == groups.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 Result make_fig5b(const Context& context) {
   CsvTable csv({"row", "regime", "seed", "eigenvalue", "residual", "converged", "temperature"});
   std::vector<Group> groups;
-  Result result;
-  Table table{"", {"network", "regime", "largest eigenvalue", "seeds", "remarks"}, {}};
   ProgressBar bar(hessian_options(context).lanczos.iterations, "Hessian", context.options.runner.progress_bar);
-  for (const auto& cell : context.cells) {
-    groups.push_back(group_of(context, cell, csv, bar));
-    const auto& [of, spread, remark] = groups.back();
-    const std::string value =
-        spread.count == 0
-            ? "-"
-            : fmt::format("{:.4g}{}", spread.mean, spread.count > 1 ? fmt::format(" +- {:.2g}", spread.deviation) : "");
-    const bool again = !table.rows.empty() && groups[groups.size() - 2].cell->row.recipe == cell.row.recipe;
-    table.rows.push_back({again ? "" : cell.row.network, cell.regime, value, fmt::to_string(spread.count), remark});
-    result.numbers["cells"].push_back({{"row", cell.row.recipe},
-                                       {"regime", cell.regime},
-                                       {"mean", spread.mean},
-                                       {"deviation", spread.deviation},
-                                       {"seeds", spread.count},
-                                       {"incomplete", remark}});
-  }
+  for (const auto& cell : context.cells) groups.push_back(group_of(context, cell, csv, bar));
   bar.clear();
+  Result result;
+  Table table{
+      "", {"network", "regime", "largest eigenvalue", "seeds", "difference to lb [95 % interval]", "remarks"}, {}};
+  std::string last;
+  for (const auto& group : groups) {
+    const auto& [cell, spread, remark] = group;
+    const auto* ground = ground_of(group, groups);
+    const Estimate difference = ground ? welch_difference(spread, ground->spread) : Estimate{};
+    table.rows.push_back({cell->row.network == last ? "" : cell->row.network, cell->regime, group.text(),
+                          fmt::to_string(spread.count), ground ? estimate_text(difference) : "-", remark});
+    last = cell->row.network;
+    result.numbers["cells"].push_back(
+        {{"row", cell->row.recipe},
+         {"regime", cell->regime},
+         {"mean", spread.mean},
+         {"deviation", spread.deviation},
+         {"seeds", spread.count},
+         {"difference_to_lb", {{"value", difference.value}, {"low", difference.low()}, {"high", difference.high()}}},
+         {"incomplete", remark}});
+  }
   result.tables = {table};
-  result.notes = {"Mean +- standard deviation over the available seeds. The paper shows a chart without numbers."};
+  result.notes = {
+      "+- is half the 95 % confidence interval of the mean over the available seeds (Student's t); differences have "
+      "Welch's. The paper shows a chart without numbers."};
   StudyFiles files(context.folder, plot::Formats::kSvg);
   files.add("fig5b", csv);
   if (const auto figure = eigenvalue_figure(context, groups); !figure.panels.empty()) files.add("fig5b", figure);

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace covnoise {
@@ -11,8 +10,5 @@ struct MeanStd {
   std::int64_t count = 0;
 };
 MeanStd mean_std_of(const std::vector<double>& values);
-
-/// "93.25", with " +- 0.12" for several values, "-" for NaN: a fraction in [0, 1] as percent.
-std::string percent_text(const MeanStd& spread);
 
 }  // namespace covnoise

@@ -14,7 +14,7 @@ constexpr double kConfidence = 0.95;
 double half_width(const MeanStd& sample);
 
 /// "93.25", with " +- 0.12", the half-width of the confidence interval, where there are several values, "-" where there
-/// is none: a share in 0..1 as percent.
+/// is none or it is NaN: a share in 0..1 as percent.
 std::string percent_interval_text(const MeanStd& sample);
 
 /// An estimate with Student's t distribution around it.
