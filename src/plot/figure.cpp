@@ -16,6 +16,7 @@ namespace covnoise::plot {
 namespace {
 
 constexpr double kMargin = 20, kBetweenColumns = 26, kBetweenRows = 22, kRightSlack = 10;
+constexpr double kBold = 1.08;  // how much wider bold text is
 
 /// Lays out the figure: panels of a column share their left margin, panels of a row the space above them.
 class Layout {
@@ -24,7 +25,7 @@ class Layout {
     TORCH_CHECK(!figure.panels.empty() && figure.columns > 0, "a figure needs panels and columns");
     for (const auto& panel : figure.panels) {
       views_.push_back(make_view(panel, figure.panel_width, panel.height.value_or(figure.panel_height)));
-      titles_.push_back(wrap_text(panel.title, kPanelTitleSize * 1.08, figure.panel_width));  // bold text is wider
+      titles_.push_back(wrap_text(panel.title, kPanelTitleSize * kBold, figure.panel_width));
       legends_.push_back(figure.shared_legend ? std::vector<LegendEntry>{} : legend_entries({panel}));
     }
     if (figure.shared_legend) shared_legend_ = legend_entries(figure.panels);
@@ -53,7 +54,7 @@ class Layout {
       x += margin + figure_.panel_width + kBetweenColumns;
     }
     width_ = x - kBetweenColumns + kRightSlack + kMargin;
-    title_ = wrap_text(figure_.title, kTitleSize * 1.08, width_ - 2 * kMargin);  // bold text is wider
+    title_ = wrap_text(figure_.title, kTitleSize * kBold, width_ - 2 * kMargin);
     subtitle_ = wrap_text(figure_.subtitle, kSubtitleSize, width_ - 2 * kMargin);
   }
 

@@ -2,7 +2,6 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
-#include "covnoise/core/internal/mean_std.h"
 #include "covnoise/train/internal/run_folder.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
@@ -251,13 +250,6 @@ TEST_F(RunnerTest, AFailedRunSaysWhyAndLetsTheOthersFinish) {
   EXPECT_THROW(refuse_failures(result.failures, run.say), Error);
   EXPECT_EQ(said_, result.failures[0] + "\n" + result.failures[1] + "\n");
   EXPECT_TRUE(std::isnan(collect_sweep(points, run.out).outcomes[1].accuracy));
-}
-
-TEST(MeanStd, IsMeanAndDeviation) {
-  EXPECT_NEAR(mean_std_of({0.9, 0.92}).mean, 0.91, 1e-15);
-  EXPECT_NEAR(mean_std_of({0.9, 0.92}).deviation, std::sqrt(2e-4), 1e-15);
-  EXPECT_EQ(mean_std_of({0.5}).deviation, 0);
-  EXPECT_TRUE(std::isnan(mean_std_of({}).mean));
 }
 
 }  // namespace

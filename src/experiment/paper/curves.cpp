@@ -1,3 +1,4 @@
+#include "covnoise/core/internal/statistics.h"
 #include "covnoise/plot/internal/study_files.h"
 #include "experiment/paper/result.h"
 
@@ -98,8 +99,7 @@ plot::Figure curve_figure(const Context& context, const std::vector<Curve>& curv
   figure.title = fmt::format("{}, {}", context.item.title, context.item.rows.front().network);
   figure.subtitle = fmt::format(
       "One constant learning rate for all regimes, noise never stopped. Error on the training batches; each point is "
-      "the "
-      "mean over {} updates.{}",
+      "the mean over {} updates.{}",
       std::max<std::int64_t>(1, length(context) / kPoints),
       several_seeds(curves) ? " Bands: standard deviation over seeds." : "");
   figure.panel_width = 640;

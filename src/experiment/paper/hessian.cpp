@@ -85,8 +85,6 @@ struct Group {
   }
 };
 
-constexpr const char* kGround = "lb";
-
 /// A problem of one run, such as a lost checkpoint, is reported and does not stop the others; an interruption does.
 Eigenvalue attempted(const Context& context, const Trained& run, ProgressBar& bar) {
   try {
@@ -122,9 +120,8 @@ plot::Figure eigenvalue_figure(const Context& context, const std::vector<Group>&
   plot::Figure figure;
   figure.title = context.item.title;
   figure.subtitle = fmt::format(
-      "Mean over seeds and its 95 % confidence interval; batch normalisation folded, temperature calibrated, {} "
-      "training "
-      "examples.",
+      "Mean over seeds and its 95 % confidence interval; batch normalisation folded, temperature calibrated, "
+      "{} training examples.",
       hessian_options(context).examples);
   figure.panel_width = 250;
   figure.panel_height = 190;

@@ -11,8 +11,6 @@
 namespace covnoise::paper {
 namespace {
 
-constexpr const char* kGround = "lb";
-
 constexpr const char* kVariantNote =
     "Differences to lb in points of test accuracy, with Welch's 95 % confidence interval where both have at least 2 "
     "seeds; p is that of no difference, adjusted by Holm's method over these lines. |weights| is the norm "

@@ -11,11 +11,6 @@
 namespace covnoise {
 namespace {
 
-using testing::own_options;
-using testing::recorded_test_loss;
-using testing::Series;
-using testing::series;
-
 struct NormalisedNetwork : torch::nn::Module {
   Linear in{register_module("in", Linear(3, 8))};
   GhostBatchNorm1d norm{register_module("norm", GhostBatchNorm1d(torch::nn::BatchNormOptions(8), 16))};
@@ -26,21 +21,21 @@ struct NormalisedNetwork : torch::nn::Module {
 /// Each rank has the running statistics of all.
 TEST(OwnTaskRanks, EvaluateAsTheTrainingDid) {
   const testing::TemporaryFolder folder;
-  const auto task = make_task<Series>([] { return std::make_shared<NormalisedNetwork>(); },
-                                      [](NormalisedNetwork& network, const Series& batch) {
-                                        return mean_squared_error(network.forward(batch.x), batch.y);
-                                      },
-                                      series(256, 0), series(64, 1));
+  const auto task = make_task<testing::Series>([] { return std::make_shared<NormalisedNetwork>(); },
+                                               [](NormalisedNetwork& network, const testing::Series& batch) {
+                                                 return mean_squared_error(network.forward(batch.x), batch.y);
+                                               },
+                                               testing::series(256, 0), testing::series(64, 1));
   for (const Outcome expected : {Outcome::kFinished, Outcome::kFinishedBefore}) {
     std::vector<double> losses(2);
     testing::as_ranks(2, [&](Communicator& communicator) {
-      auto options = own_options(folder / "run", {"run.device=cpu", "train.ghost_batch=16"});
+      auto options = testing::own_options(folder / "run", {"run.device=cpu", "train.ghost_batch=16"});
       options.communicator = &communicator;
       Trainer trainer(options, task);
       EXPECT_EQ(trainer.run(), expected);
       losses[static_cast<std::size_t>(communicator.rank())] = trainer.evaluate().loss;
     });
-    for (const double loss : losses) EXPECT_DOUBLE_EQ(loss, recorded_test_loss(folder / "run"));
+    for (const double loss : losses) EXPECT_DOUBLE_EQ(loss, testing::recorded_test_loss(folder / "run"));
   }
 }
 
