@@ -6,25 +6,28 @@
 
 Not a benchmark: it is why covnoise refuses such a part (docs/paper.md). Linear layers of our networks, with 8 to 4096
 examples: forward products, input gradients and weight gradients, the second factor in either layout, against products in
-float32. Freed memory is filled with NaN before each product, so that one which reads what nobody wrote shows.
+float32 on the CPU. Freed memory is filled with NaN before each product, so that one which reads what nobody wrote shows.
 """
+import math
 import os
 
 import torch
 
 EXAMPLES = (8, 32, 64, 128, 512, 1024, 4096)
-LAYERS = ((784, 512), (512, 512), (512, 10), (3136, 384), (384, 192), (192, 100), (800, 500), (500, 10), (64, 10), (512, 100), (128, 100))
+LAYERS = ((784, 512), (512, 512), (512, 10), (3136, 384), (384, 192), (192, 100), (800, 500), (500, 10), (64, 10),
+          (512, 100), (128, 100))
 WRONG = 0.02  # relative error; rounding to bfloat16 gives 0.002
 
 
 def error(a, b):
-    expected = a.float() @ b.float()
+    """The largest relative error of three products; infinite if one of them is not finite."""
+    expected = a.cpu().float() @ b.cpu().float()
     worst = 0.0
     for _ in range(3):
         poison = torch.full((1 << 22,), float("nan"), device="cuda")
         del poison
-        relative = (((a @ b).float() - expected).norm() / expected.norm()).item()
-        worst = max(worst, relative) if relative == relative else float("inf")
+        relative = (((a @ b).cpu().float() - expected).norm() / expected.norm()).item()
+        worst = max(worst, relative if math.isfinite(relative) else math.inf)
     return worst
 
 
@@ -42,7 +45,8 @@ def main():
                     relative = error(a, b.t() if transposed else b)
                     products += 1
                     if relative > WRONG:
-                        wrong.append(f"{name} of {m} examples, {inputs} to {outputs}{', transposed' if transposed else ''}: {relative:.1g}")
+                        layout = ", transposed" if transposed else ""
+                        wrong.append(f"{name} of {m} examples, {inputs} to {outputs}{layout}: {relative:.1g}")
     part = os.environ.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "100")
     processors = torch.cuda.get_device_properties(0).multi_processor_count
     print(f"{part} %, {processors} multiprocessors: {len(wrong)} of {products} products are wrong", *wrong, sep="\n    ")
