@@ -65,6 +65,20 @@ std::string chosen_text(const std::string& regime, const std::vector<SweepOutcom
                      best.point.runs.size() == 1 ? "" : "s", lines_of(best.point.runs.front().config, varied));
 }
 
+/// Tables of the regimes whose noise is clipped apart from the gradient: one factor on both is a lower learning rate
+/// where the noise is long, which jumps back at its end. Four times the norm of the gradient leaves the noise its scale
+/// (docs/noise.md). lb-diag-match has none, because it would miss its temperature.
+std::string clipped_apart_text(const Config& lb) {
+  if (lb.train.clip_norm == 0) return "";
+  Config noisy = lb;
+  noisy.noise.clip_norm = 4 * lb.train.clip_norm;
+  const auto line = lines_of(noisy, {"noise.clip_norm"});
+  std::string text = "# Noise is clipped apart from the gradient, to four times train.clip_norm of lb.\n";
+  for (const char* regime : {"lb-diag", "lb-trace", "lb-kfac", "lb-full"})
+    text += fmt::format("[regimes.{}]\n{}\n", regime, line);
+  return text;
+}
+
 }  // namespace
 
 bool write_ground(const fs::path& search, const fs::path& recipe) {
@@ -90,9 +104,9 @@ bool write_ground(const fs::path& search, const fs::path& recipe) {
   const auto text = fmt::format(
       "# Written by covnoise paper ground from {} and its results; regimes with noise have the settings of "
       "lb.\n{}train.eval_train = \"last\"\n\n{}\n[regimes.sb]\n{}\n[regimes.batch-change]\ntrain.lr = {}\n"
-      "train.batch_schedule = [[{}, {}, {}]]\n\n[regimes.lb-diag-match]\nnoise.match_lr = {}\n",
+      "train.batch_schedule = [[{}, {}, {}]]\n\n{}[regimes.lb-diag-match]\nnoise.match_lr = {}\n",
       search.generic_string(), lines_of(lb, common), chosen_text("lb", large, varied), chosen_text("sb", small, varied),
-      small_rate, lb.noise.stop_after, lb.train.batch, lb.train.lr, small_rate);
+      small_rate, lb.noise.stop_after, lb.train.batch, lb.train.lr, clipped_apart_text(lb), small_rate);
   load_recipe(text, recipe.string(), {});
   if (fs::exists(recipe) && read_file(recipe) == text) return false;
   require(!fs::exists(recipe), fmt::format("{} has other settings; remove it to write it again", recipe.string()));

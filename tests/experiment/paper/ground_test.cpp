@@ -11,12 +11,13 @@ namespace covnoise::paper {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 class GroundTest : public ::testing::Test {
  protected:
-  /// A search of f1 and a table of its results: `settings` lines.
-  void write_search(const std::string& more = "") {
+  /// A search of f1: two settings of each batch, and further grids.
+  void write_search(const std::string& more = "", double clip_norm = 1) {
     write_file_synced(search_, fmt::format(R"(table = "{}"
 [set]
 model = "f1"
@@ -25,12 +26,12 @@ train = {{epochs = 50, warmup = 5, eval_every = 0, eval_train = "never", checkpo
 noise.stop_after = 0.24
 [[grid]]
 regime = "lb"
-train = {{schedule = "cosine", lr = [0.8, 1.6], clip_norm = 1.0, weight_decay = 5e-4}}
+train = {{schedule = "cosine", lr = [0.8, 1.6], clip_norm = {}, weight_decay = 5e-4}}
 [[grid]]
 regime = "sb"
 train = {{schedule = ["cosine", "step"], lr = 0.1, clip_norm = 1.0, weight_decay = 1e-4}}
 {})",
-                                           (folder_ / "search.csv").string(), more));
+                                           (folder_ / "search.csv").string(), clip_norm, more));
   }
   /// Accuracies in the order of the points: lb 0.8, lb 1.6, sb cosine, sb step. Negative: not trained.
   void write_results(const std::vector<double>& accuracies) {
@@ -81,6 +82,20 @@ TEST_F(GroundTest, HasTheBestSettingsOfBothBatches) {
   EXPECT_FALSE(write_ground(search_, folder_ / "f1.toml")) << "again";
   write_results({0.99, 0.98, 0.981, 0.985});
   refused("f1.toml has other settings");
+}
+
+TEST_F(GroundTest, ClipsNoiseApartToFourTimesTheNormOfTheGradient) {
+  for (const double clip_norm : {0.5, 0.0}) {
+    write_search("", clip_norm);
+    write_results({0.97, 0.98, 0.981, 0.985});
+    std::filesystem::remove(folder_ / "f1.toml");
+    write_ground(search_, folder_ / "f1.toml");
+    for (const char* regime : {"lb-diag", "lb-trace", "lb-kfac", "lb-full"})
+      EXPECT_EQ(config(regime).noise.clip_norm, 4 * clip_norm) << regime;
+    for (const char* regime : {"sb", "lb", "batch-change", "lb-diag-match", "lb-multiplicative"})
+      EXPECT_EQ(config(regime).noise.clip_norm, 0) << regime;
+  }
+  EXPECT_THAT(read_file(folder_ / "f1.toml"), Not(HasSubstr("noise.clip_norm"))) << "where the gradient is not clipped";
 }
 
 TEST_F(GroundTest, IsNotWrittenFromAnIncompleteOrUnequalSearch) {

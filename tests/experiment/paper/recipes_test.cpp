@@ -265,6 +265,18 @@ TEST(HealthyRecipes, TheSearchesTryAsManySettingsForBothBatches) {
   }
 }
 
+/// Also the recipe that was not written by `covnoise paper ground`.
+TEST(HealthyRecipes, ClipNoiseApart) {
+  for (const auto& file : files_in(kHealthy)) {
+    for (const auto& regime : regime_names()) {
+      const auto config = load_config(file, {"regime=" + regime});
+      const std::set<std::string> apart = {"lb-diag", "lb-trace", "lb-kfac", "lb-full"};
+      EXPECT_EQ(config.noise.clip_norm, apart.count(regime) > 0 ? 4 * config.train.clip_norm : 0)
+          << file << " " << regime;
+    }
+  }
+}
+
 /// The learning rate, weight decay, clipping and schedule of a healthy recipe are the best of the row's search.
 TEST(HealthyRecipes, HaveTheBestSettingsOfTheirSearch) {
   for (const auto& file : files_in(kHealthy)) {

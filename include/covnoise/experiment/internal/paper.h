@@ -48,8 +48,8 @@ Outcome reproduce(const std::string& item, const Options& options);
 std::vector<std::filesystem::path> write_recipes(const std::filesystem::path& folder);
 
 /// Writes a recipe with the best settings of sb and lb that a search (a sweep file without a recipe of its own) has
-/// found on held-out examples; false if it was written before. An Error if the search is not complete, or the recipe
-/// has other settings.
+/// found on held-out examples, and the noise clipped apart from the gradient; false if it was written before. An Error
+/// if the search is not complete, or the recipe has other settings.
 bool write_ground(const std::filesystem::path& search, const std::filesystem::path& recipe);
 
 /// Generates the parts of `document` and of the pages in the folder of its name (docs/results.md, docs/results/*.md)
