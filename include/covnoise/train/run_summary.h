@@ -21,6 +21,8 @@ struct RunSummary {
   /// The higher training loss of the two epochs after the noise ended over that of the last one with noise. None if the
   /// noise never ended, or too late.
   std::optional<double> loss_jump;
+  /// Whether the loss of an epoch after the warm-up was above that of guessing. Runs of version 0.1 do not say.
+  bool loss_above_guessing = false;
   bool diverged = false;  ///< whether the training ended with numbers that are not finite
 };
 

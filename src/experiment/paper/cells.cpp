@@ -9,6 +9,7 @@
 #include "experiment/table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -185,11 +186,19 @@ std::string Cell::remark() const {
 }
 
 std::string Cell::remarks() const {
+  std::vector<std::uint64_t> ill;
   double jump = 0;
-  for (const auto* run : with_state(RunState::kFinished)) jump = std::max(jump, run->summary.loss_jump.value_or(0));
-  std::string text = remark();
-  if (jump <= kLargestHealthyLossJump) return text;
-  return fmt::format("{}{}loss rises {:.1f} times when the noise ends", text, text.empty() ? "" : "; ", jump);
+  for (const auto* run : with_state(RunState::kFinished)) {
+    if (run->summary.loss_above_guessing) ill.push_back(run->spec.config.seed);
+    jump = std::max(jump, run->summary.loss_jump.value_or(0));
+  }
+  std::vector<std::string> parts;
+  if (!remark().empty()) parts.push_back(remark());
+  if (!ill.empty())
+    parts.push_back(
+        fmt::format("loss above guessing with seed{} {}", ill.size() == 1 ? "" : "s", fmt::join(ill, ", ")));
+  if (jump > kLargestHealthyLossJump) parts.push_back(fmt::format("loss rises {:.1f} times when the noise ends", jump));
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 MeanStd over_finished(const Cell& cell, std::optional<double> RunSummary::*value) {

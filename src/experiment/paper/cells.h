@@ -25,7 +25,8 @@ struct Cell {
   bool not_run() const;  ///< whether none of its runs was begun
   /// What is missing, such as "seed 1 3 of 50 epochs, seed 2 not run"; empty if nothing is.
   std::string remark() const;
-  /// The same and what is not healthy: "loss rises 2.7 times when the noise ends", the most of its seeds.
+  /// The same and what is not healthy: "loss above guessing with seeds 1, 2" and "loss rises 2.7 times when the noise
+  /// ends", the most of its seeds.
   std::string remarks() const;
 };
 

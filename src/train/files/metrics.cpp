@@ -189,7 +189,13 @@ bool is_metrics_record(const Json& record) {
   const auto is_text = [](const Json& value) { return value.is_string(); };
   const auto is_number = [](const Json& value) { return value.is_number(); };
   return record.is_object() && has("kind", true, is_text) && has("step", true, is_count) &&
-         has("epoch", false, is_count) && has("message", false, is_text) && has("seconds", false, is_number);
+         has("epoch", false, is_count) && has("about", false, is_text) && has("message", false, is_text) &&
+         has("seconds", false, is_number);
+}
+
+bool warns_of_loss(const Json& record) {
+  // Records of version 0.2 do not say what they are about: it was always the loss.
+  return record.value("kind", "") == "warning" && record.value("about", std::string(kAboutLoss)) == kAboutLoss;
 }
 
 std::vector<Json> read_metrics(const fs::path& run_folder, std::optional<std::int64_t> last) {

@@ -1,6 +1,7 @@
 #include "covnoise/train/run_summary.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/internal/run_search.h"
 
 #include <fmt/format.h>
@@ -41,6 +42,7 @@ RunSummary summarize(const StoredRun& run) {
   std::vector<double> losses;
   for (const auto& record : run.metrics()) {
     summary.diverged = record.value("kind", "") == "diverged";
+    if (warns_of_loss(record)) summary.loss_above_guessing = true;
     if (record.value("kind", "") != "epoch") continue;
     summary.epoch = record.value("epoch", std::int64_t{0});
     summary.step = record.value("step", std::int64_t{0});

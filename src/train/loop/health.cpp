@@ -1,16 +1,12 @@
 #include "train/loop/health.h"
 
+#include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/run_summary.h"
 #include "train/loop/advice.h"
 
 #include <fmt/format.h>
 
 namespace covnoise {
-namespace {
-
-constexpr const char* kAboutLoss = "loss";
-
-}  // namespace
 
 std::vector<Health::Warning> Health::check(const Epoch& epoch, Progress& progress) {
   auto warnings = check_end_of_noise(epoch, progress);
@@ -40,9 +36,7 @@ std::vector<Health::Warning> Health::check_end_of_noise(const Epoch& epoch, Prog
 }
 
 void Health::recall(const nlohmann::ordered_json& record) {
-  // Records of version 0.2 do not say what they are about: it was always the loss.
-  if (record.value("kind", "") == "warning" && record.value("about", std::string(kAboutLoss)) == kAboutLoss)
-    warned_of_loss_ = true;
+  if (warns_of_loss(record)) warned_of_loss_ = true;
 }
 
 }  // namespace covnoise

@@ -134,11 +134,16 @@ TEST_F(VariantsTest, AreComparedWithTheLargeBatch) {
 }
 
 /// Noise for a quarter of 50 epochs: 12 had it throughout, and the highest of the losses of the two after them counts.
-TEST_F(VariantsTest, WhoseLossRisesWhenTheNoiseEndsAreRemarked) {
+/// lb-trace and lb-diag-x2 have warnings that the program wrote: of a loss above that of guessing, and of the noise.
+TEST_F(VariantsTest, WhoseTrainingIsNotHealthyAreRemarked) {
   auto o = with_variants(kTwice);
   o.seeds = {0};
   const std::map<std::string, std::pair<double, double>> losses = {
-      {"lb", {0.9, 0.1}}, {"lb-diag", {0.6, 0.55}}, {"lb-diag-x2", {0.6, 1.25}}};  // of epochs 13 and 14; 0.5 before
+      {"lb", {0.9, 0.1}},  // of epochs 13 and 14; 0.5 before
+      {"lb-trace", {0.4, 0.4}},
+      {"lb-diag", {0.6, 0.55}},
+      {"lb-diag-x2", {0.6, 1.25}}};
+  const std::map<std::string, std::string> about = {{"lb-trace", "loss"}, {"lb-diag-x2", "noise"}};
   for (const auto& spec : planned_runs("variants", o)) {
     const auto regime = std::filesystem::path(spec.name).filename().string();
     const auto found = losses.find(regime.substr(0, regime.rfind("-s")));
@@ -150,6 +155,9 @@ TEST_F(VariantsTest, WhoseLossRisesWhenTheNoiseEndsAreRemarked) {
       metrics += fmt::format(R"({{"kind":"epoch","step":{},"epoch":{},"train_loss":{},"test_accuracy":0.98}})",
                              12 * epoch, epoch, loss) +
                  "\n";
+      const auto warning = about.find(found->first);
+      if (epoch == 14 && warning != about.end())
+        metrics += R"({"kind":"warning","step":168,"epoch":14,"about":")" + warning->second + "\"}\n";
     }
     write_file_synced(folder_ / "paper/runs" / spec.name / "metrics.jsonl", metrics);
   }
@@ -159,6 +167,7 @@ TEST_F(VariantsTest, WhoseLossRisesWhenTheNoiseEndsAreRemarked) {
   for (const auto& row : table["rows"]) remarks[row[1]] = row.back();
   EXPECT_EQ(remarks["lb"], "");
   EXPECT_EQ(remarks["lb-diag"], "");
+  EXPECT_EQ(remarks["lb-trace"], "loss above guessing with seed 0");
   EXPECT_EQ(remarks["lb-diag-x2"], "loss rises 2.5 times when the noise ends");
 }
 

@@ -11,9 +11,9 @@ namespace covnoise {
 
 /// Writes the metrics of a run: metrics.jsonl (one object per line; authoritative), and derived from it metrics.csv
 /// (fixed columns, empty if absent) and a TensorBoard event file, which begins with the configuration if there is a
-/// config.toml. A record has `kind` ("step", "epoch" or "diverged") and `step` (the number of steps done); its keys
-/// keep their order. Numbers that are not finite become null. A line of metrics.jsonl ends with the key `crc`, a
-/// checksum of the others; the records that are read do not have it.
+/// config.toml. A record has `kind` ("step", "epoch", "warning" or "diverged") and `step` (the number of steps done);
+/// its keys keep their order. Numbers that are not finite become null. A line of metrics.jsonl ends with the key `crc`,
+/// a checksum of the others; the records that are read do not have it.
 ///
 /// Write the records of a step before its checkpoint is saved, and call flush_synced in between: then every checkpoint
 /// on the disk has its lines.
@@ -36,9 +36,13 @@ class MetricsWriter {
   std::int64_t records_ = 0;
 };
 
-/// Whether this is an object with a `kind` and a `step`, and `epoch`, `message` and `seconds` have their types if
-/// present.
+/// Whether this is an object with a `kind` and a `step`, and `epoch`, `about`, `message` and `seconds` have their types
+/// if present.
 bool is_metrics_record(const nlohmann::ordered_json& json);
+
+/// What a warning is `about` if the training loss is above that of guessing.
+constexpr const char* kAboutLoss = "loss";
+bool warns_of_loss(const nlohmann::ordered_json& record);
 
 /// The records of a run's metrics.jsonl; a torn last line is left out, a damaged line is an Error. With `last`, only
 /// the records up to this step, and damage after them does not matter.
