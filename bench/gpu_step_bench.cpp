@@ -36,8 +36,8 @@ DataSource source_for(const std::string& model, std::int64_t examples) {
   return source;
 }
 
-/// What is measured beside the regimes themselves. Regimes with large batches clip gradient and noise together; `sb` does
-/// not clip by itself, but does in recipes/healthy ("clipped").
+/// What is measured beside the regimes themselves. Regimes with large batches clip gradient and noise together; `sb`
+/// does not clip by itself, but does in recipes/healthy ("clipped").
 const std::map<std::string, std::vector<std::string>> kKinds = {
     {"clipped", {"regime=sb", "train.clip_norm=1"}},
     {"unclipped", {"regime=lb", "train.clip_norm=0"}},
