@@ -27,17 +27,25 @@ const Cell& small_batch(const Context& context, const Row& row) { return find_ce
 
 std::int64_t first_batch(const Cell& cell) { return cell.runs.front().spec.config.train.batch; }
 
-/// The cell of the row's best large batch; null if none has a finished run.
+/// The row's cells with finished runs whose batch is the large one from the first step.
+std::vector<const Cell*> large_batches(const Context& context, const Row& row) {
+  std::vector<const Cell*> cells;
+  for (const auto& cell : context.cells) {
+    const bool large = cell.row.recipe == row.recipe && first_batch(cell) > first_batch(small_batch(context, row));
+    if (large && accuracies_of(cell).test.count > 0) cells.push_back(&cell);
+  }
+  return cells;
+}
+
+/// The best of them; null if there is none.
 const Cell* best_large_batch(const Context& context, const Row& row) {
   const Cell* best = nullptr;
   const auto rank = [](const Cell& cell) {
     const auto test = accuracies_of(cell).test;
     return std::pair(std::min<std::int64_t>(test.count, 3), test.mean);
   };
-  for (const auto& cell : context.cells) {
-    if (cell.row.recipe != row.recipe || first_batch(cell) <= first_batch(small_batch(context, row))) continue;
-    if (accuracies_of(cell).test.count == 0) continue;
-    if (!best || rank(cell) > rank(*best)) best = &cell;
+  for (const auto* cell : large_batches(context, row)) {
+    if (!best || rank(*cell) > rank(*best)) best = cell;
   }
   return best;
 }
@@ -131,6 +139,20 @@ std::string device_note(const std::vector<HeadlineRow>& rows) {
   return devices.empty() ? "" : fmt::format("Trained on: {}.", fmt::join(devices, ", "));
 }
 
+/// What has a higher mean than the best large batch, but too few seeds to count.
+std::string few_seeds_note(const Context& context, const std::vector<HeadlineRow>& rows) {
+  std::vector<std::string> higher;
+  for (const auto& line : rows) {
+    if (!line.large) continue;
+    const auto& row = line.large->row;
+    for (const auto* cell : large_batches(context, row)) {
+      if (accuracies_of(*cell).test.mean > accuracies_of(*line.large).test.mean)
+        higher.push_back(fmt::format("{}: {} {}", row.network, cell->regime, accuracy_text(*cell)));
+    }
+  }
+  return higher.empty() ? "" : fmt::format("Higher means of fewer seeds: {}.", fmt::join(higher, "; "));
+}
+
 CsvTable headline_csv(const std::vector<HeadlineRow>& rows) {
   CsvTable csv({"row", "large_batch_regime", "difference", "low", "high", "sb_seeds", "large_batch_seeds"});
   for (const auto& line : rows) {
@@ -154,8 +176,8 @@ Result make_headline(const Context& context) {
   compared.pooled = pool_random_effects(estimates);
   Result result;
   result.tables = {headline_table(rows, context.item.left_out, compared.pooled)};
-  result.notes = {kAccuracyNote, kBestNote, kSecondsNote};
-  if (const auto note = device_note(rows); !note.empty()) result.notes.push_back(note);
+  result.notes = {kAccuracyNote, kBestNote, few_seeds_note(context, rows), kSecondsNote, device_note(rows)};
+  result.notes.erase(std::remove(result.notes.begin(), result.notes.end(), ""), result.notes.end());
   result.numbers["comparison"] = comparison_json(compared);
   StudyFiles files(context.folder, plot::Formats::kSvg);
   files.add(context.item.name, headline_csv(rows));

@@ -220,7 +220,10 @@ TEST_F(VariantsTest, OfTheLargeBatchCanBeTheHeadline) {
                                                   : R"({"side_by_side": 2})";
     if (spec.config.regime != "sb") write_file_synced(folder_ / "paper/runs" / spec.name / "packing.json", packing);
   }
-  EXPECT_THAT(reproduce("headline", o).table, HasSubstr("Trained on: cpu."));
+  const auto printed = reproduce("headline", o).table;
+  EXPECT_THAT(printed, HasSubstr("Trained on: cpu."));
+  EXPECT_THAT(printed,
+              HasSubstr("Higher means of fewer seeds: MNIST, F1: lb-trace 99.90 (1); MNIST, F1: lb-diag 99.80 "));
   const auto rows = json("headline")["tables"][0]["rows"];
   EXPECT_EQ(rows[0].get<std::vector<std::string>>(),
             (std::vector<std::string>{"MNIST, F1", "98.30 +- 1.27 (2)", "40*", "lb-diag-x2", "98.20 +- 0.25 (3)", "6",
