@@ -12,7 +12,8 @@ _library.load()
 from . import optim  # noqa: E402
 from .attach import attach  # noqa: E402
 from .ghost_norm import GhostBatchNorm, convert_ghost_batch_norm  # noqa: E402
+from .sharpness import sharp_backward  # noqa: E402
 from .statistics import Statistics  # noqa: E402
 
 __version__ = "0.2.0"
-__all__ = ["GhostBatchNorm", "Statistics", "attach", "convert_ghost_batch_norm", "optim"]
+__all__ = ["GhostBatchNorm", "Statistics", "attach", "convert_ghost_batch_norm", "optim", "sharp_backward"]

@@ -178,6 +178,14 @@ def _check(model: nn.Module, estimator: str, group: int, loss: str) -> None:
     if isinstance(getattr(model, "_orig_mod", None), nn.Module):
         raise ValueError("covnoise: attach to the model that torch.compile was given, before or after it: attach(model), "
                          "torch.compile(model)")
+    name = attached_module(model)
+    if name is not None:
+        raise ValueError(f"covnoise: '{name}' is already attached; detach() first")
+
+
+def attached_module(model: nn.Module) -> Optional[str]:
+    """The name of a module that statistics are attached to; None if there is none."""
     for name, module in model.named_modules():
         if isinstance(module.__dict__.get("forward"), (Recorded, RootForward)):
-            raise ValueError(f"covnoise: '{name or type(model).__name__}' is already attached; detach() first")
+            return name or type(model).__name__
+    return None
