@@ -1,11 +1,13 @@
-"""The cost of covnoise.attach: a training step with per-example squares and noise over the plain step of the same network.
+"""The cost of covnoise.attach: a training step with per-example squares and noise over the plain step of the same network,
+and of covnoise.sharp_backward.
 
 python3 bench/peers/attach.py [cpu|cuda] [network,...] [precision,...] [examples] [mode,...]      JSON lines
 
 networks   lenet, resnet18 (torchvision's, CIFAR stem), vit-tiny        precisions  fp32 (CPU), tf32, bf16 (autocast)
 modes      eager, compiled (GPU; `over_eager_plain` compares it with the plain step that is not), peers
 
-A step is forward, backward and SGD with momentum; `ghost` and `exact` are the same step with optim.Noisy around SGD. The
+A step is forward, backward and SGD with momentum; `ghost` and `exact` are the same step with optim.Noisy around SGD, `sharp`
+(eager only) is it with sharpness by micro-batches of 512 examples, or half of fewer than 1024, which is two passes. The
 variants alternate, so that each round gives one ratio; medians of the rounds are printed, with the peak memory of a GPU.
 On a GPU a round has at least 5 steps and ROUND seconds of them before it waits for the device, as training does: after
 fewer, short steps much of the time would be the wait for the last one. Peers (BackPACK, Opacus, torch.func.vmap) are
@@ -93,7 +95,7 @@ def data(name, device, examples):
 
 
 class Variant:
-    """One way to make a step: plain, ghost or exact."""
+    """One way to make a step: plain, ghost, exact or sharp."""
 
     def __init__(self, kind, name, device, precision, examples, mode):
         self.device = device
@@ -101,22 +103,28 @@ class Variant:
         model = model.to(memory_format=torch.channels_last) if device == "cuda" else model
         x, y = data(name, device, examples)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-        if kind != "plain":
+        if kind in ("ghost", "exact"):
             stats = covnoise.attach(model, kind, min(128, examples // 2))
             optimizer = covnoise.optim.Noisy(optimizer, stats, min(128, examples // 2))
 
-        def loss():
+        def loss_of(x, y):
             if precision != "bf16":
                 return F.cross_entropy(model(x), y)
             with torch.autocast(device, torch.bfloat16):
                 return F.cross_entropy(model(x), y)
+
+        def loss():
+            return loss_of(x, y)
 
         # Every variant has a `loss` of its own with the same code: sizes must not become symbols because of that.
         run = torch.compile(loss, dynamic=False) if mode == "compiled" else loss
 
         def step():
             optimizer.zero_grad(set_to_none=True)
-            run().backward()
+            if kind == "sharp":
+                covnoise.sharp_backward(model, loss_of, x, y, radius=0.1, micro_batch=min(512, examples // 2))
+            else:
+                run().backward()
             optimizer.step()
 
         self.step = step
@@ -165,7 +173,7 @@ def measure(name, device, precision, examples, mode, eager=None, kinds=("plain",
             row["over_plain"] = round(median([each[kind][0] / each["plain"][0] for each in rounds]), 3)
             if device == "cpu":
                 row["processor_time_over_plain"] = round(median([each[kind][1] / each["plain"][1] for each in rounds]), 3)
-            row["limit"] = LIMITS[device][kind]
+            row |= {"limit": LIMITS[device][kind]} if kind in LIMITS[device] else {}
         if eager:
             row["over_eager_plain"] = round(row["ms"] / 1000 / eager, 3)
         if memory[kind]:
@@ -252,7 +260,7 @@ def main():
                 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
             eager = None
             if "eager" in wanted:
-                eager = measure(name, device, precision, int(examples), "eager")
+                eager = measure(name, device, precision, int(examples), "eager", kinds=("plain", "ghost", "exact", "sharp"))
             if "compiled" in wanted:
                 measure(name, device, precision, int(examples), "compiled", eager)
             if "peers" in wanted:
