@@ -42,7 +42,7 @@ RunSummary summarize(const StoredRun& run) {
   std::vector<double> losses;
   for (const auto& record : run.metrics()) {
     summary.diverged = record.value("kind", "") == "diverged";
-    if (warns_of_loss(record)) summary.loss_above_guessing = true;
+    if (warns_about(record, kAboutLoss)) summary.loss_above_guessing = true;
     if (record.value("kind", "") != "epoch") continue;
     summary.epoch = record.value("epoch", std::int64_t{0});
     summary.step = record.value("step", std::int64_t{0});

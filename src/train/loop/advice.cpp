@@ -15,16 +15,23 @@ std::string advice_for_loss(const Config& config) {
   return text;
 }
 
-std::string advice_for_end_of_noise(const Config& config) {
-  const bool together =
-      config.train.clip_norm > 0 && config.noise.clip_norm == 0 && config.noise.placement != Placement::kWeights;
-  if (!together) return "lower train.lr, or let the noise last (noise.stop_after=1)";
+bool shares_clipping(const Config& config) {
+  return config.train.clip_norm > 0 && config.noise.clip_norm == 0 && config.noise.placement != Placement::kWeights;
+}
+
+std::string advice_for_shared_clipping(const Config& config) {
+  const std::string lasting = "let it last (noise.stop_after=1)";
+  if (config.noise.scale.match) return lasting;  // which clipping apart would miss
   // In the update four times the norm of the gradient leaves the noise its scale (docs/noise.md).
   const double times = config.noise.placement == Placement::kUpdate ? 4 : 1;
-  return fmt::format(
-      "train.clip_norm clipped gradient and noise by one factor, so that the end of the noise raises the effective "
-      "learning rate; clip the noise apart (noise.clip_norm={:g}), or let it last (noise.stop_after=1)",
-      times * config.train.clip_norm);
+  return fmt::format("clip the noise apart (noise.clip_norm={:g}), or {}", times * config.train.clip_norm, lasting);
+}
+
+std::string advice_for_end_of_noise(const Config& config) {
+  if (!shares_clipping(config)) return "lower train.lr, or let the noise last (noise.stop_after=1)";
+  return "train.clip_norm clipped gradient and noise by one factor, so that the end of the noise raises the effective "
+         "learning rate; " +
+         advice_for_shared_clipping(config);
 }
 
 }  // namespace covnoise

@@ -13,7 +13,7 @@ namespace covnoise {
 class Health {
  public:
   struct Warning {
-    std::string about;  ///< loss or noise
+    std::string about;  ///< loss, noise or clipping
     std::string message;
   };
   /// An epoch that has just ended.
@@ -27,7 +27,8 @@ class Health {
   Health(const Config& config, double guessing_loss, double warmup)
       : config_(config), guessing_loss_(guessing_loss), warmup_(warmup) {}
 
-  /// Of a loss above that of guessing after the warm-up, once, and of a loss that rose when the noise ended. Keeps
+  /// Once each after the warm-up: of a loss above that of guessing, and of noise that shares the gradient's clipping
+  /// and takes much of its learning rate until it ends. And of a loss that rose when the noise ended. Keeps
   /// `progress.noisy_loss`.
   std::vector<Warning> check(const Epoch& epoch, Progress& progress);
   /// A record of the run's metrics from before it was resumed: what has been said is not repeated.
@@ -35,11 +36,12 @@ class Health {
 
  private:
   std::vector<Warning> check_loss(const Epoch& epoch);
+  std::vector<Warning> check_clipping(const Epoch& epoch, const Progress& progress);
   std::vector<Warning> check_end_of_noise(const Epoch& epoch, Progress& progress) const;
 
   const Config& config_;
   double guessing_loss_, warmup_;
-  bool warned_of_loss_ = false;
+  bool warned_of_loss_ = false, warned_of_clipping_ = false;
 };
 
 }  // namespace covnoise

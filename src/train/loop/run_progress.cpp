@@ -20,14 +20,15 @@ void Progress::add(const StepResult& result) {
   square_average = kKeep * square_average + (1 - kKeep) * square;
 }
 
-void Progress::add_logged(const StepResult& result) {
+void Progress::add_logged(const StepResult& result, double clip_norm) {
   epoch_clip_factors += result.clip_factor;
   epoch_noise_clip_factors += result.noise_clip_factor;
+  epoch_gradient_factors += clip_norm > 0 && result.grad_norm > clip_norm ? clip_norm / result.grad_norm : 1;
   ++epoch_logged;
 }
 
 void Progress::start_epoch() {
-  epoch_loss = epoch_clip_factors = epoch_noise_clip_factors = 0;
+  epoch_loss = epoch_clip_factors = epoch_noise_clip_factors = epoch_gradient_factors = 0;
   epoch_correct = epoch_examples = epoch_logged = 0;
 }
 
@@ -43,6 +44,7 @@ nlohmann::json Progress::to_json() const {
                          {"epoch_examples", epoch_examples},
                          {"epoch_clip_factors", epoch_clip_factors},
                          {"epoch_noise_clip_factors", epoch_noise_clip_factors},
+                         {"epoch_gradient_factors", epoch_gradient_factors},
                          {"epoch_logged", epoch_logged},
                          {"noisy_loss", noisy_loss},
                          {"best_accuracy", best_accuracy},
@@ -60,6 +62,7 @@ Progress Progress::from_json(const nlohmann::json& json) try {
   progress.epoch_examples = json.at("epoch_examples");
   progress.epoch_clip_factors = json.value("epoch_clip_factors", 0.0);  // not in checkpoints of version 0.2
   progress.epoch_noise_clip_factors = json.value("epoch_noise_clip_factors", 0.0);
+  progress.epoch_gradient_factors = json.value("epoch_gradient_factors", 0.0);
   progress.noisy_loss = json.value("noisy_loss", 0.0);
   progress.epoch_logged = json.value("epoch_logged", std::int64_t{0});
   progress.best_accuracy = json.at("best_accuracy");

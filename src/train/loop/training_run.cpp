@@ -203,7 +203,7 @@ void TrainingRun::one_step(MetricsWriter* metrics) {
   if (logged || device_.is_cpu() || place + 1 == steps || (!all_reduce && options_.stop_requested()))
     last = collect(metrics);
   training_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
-  if (logged) progress_.add_logged(last);
+  if (logged) progress_.add_logged(last, config_.train.clip_norm);
   if (logged && metrics) log_step(last, *metrics);
 }
 

@@ -7,6 +7,8 @@
 #include "support/temporary_folder.h"
 #include "train/small_run.h"
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +16,10 @@
 
 namespace covnoise {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 at::Tensor normals_like_parameters(const FlatParameters& parameters, std::uint64_t seed) {
   auto generator = at::detail::createCPUGenerator(seed);
@@ -148,6 +154,50 @@ TEST(ClippedTraining, RecordsTheMeanFactorsOfAnEpoch) {
     }
   }
   EXPECT_GT(epochs, 1);
+}
+
+/// What a training with noise for three of four epochs says about its clipping; interrupted after the first.
+std::vector<std::string> said_of_clipping(const std::filesystem::path& out, double noise_clip_norm, double stop_after) {
+  TrainOptions options = testing::small_run("lb-diag", "mlp");
+  options.config.train.epochs = 4;
+  options.config.train.clip_norm = 0.05;
+  options.config.noise.small_batch = options.config.noise.group = 1;
+  options.config.noise.clip_norm = noise_clip_norm;
+  options.config.noise.stop_after = stop_after;
+  options.out = out;
+  std::vector<std::string> said;
+  options.say = [&](const std::string& line) {
+    if (line.find("clipped together") != std::string::npos) said.push_back(line);
+  };
+  options.stop_requested = [steps = 0]() mutable { return ++steps == 3; };  // in the second of epochs of 2 steps
+  EXPECT_EQ(train(options), Outcome::kInterrupted);
+  options.stop_requested = [] { return false; };
+  EXPECT_EQ(train(options), Outcome::kFinished);
+  return said;
+}
+
+/// Once, also by a run that was resumed; the number is the mean of its factors over that of the gradients alone.
+TEST(ClippedTraining, SaysThatTheNoiseTakesTheLearningRate) {
+  const testing::TemporaryFolder folder;
+  const auto said = said_of_clipping(folder / "together", 0, 0.75);
+  double clipped = 0, alone = 0;
+  std::vector<std::string> recorded;
+  for (const auto& record : read_metrics(folder / "together")) {
+    if (record["kind"] == "step" && record["epoch"] == 1) {
+      clipped += record["clip_factor"].get<double>();
+      alone += std::min(1.0, 0.05 / record["grad_norm"].get<double>());
+    }
+    if (record["kind"] == "warning") recorded.push_back(record["about"]);
+  }
+  ASSERT_GT(clipped, 0);
+  EXPECT_LT(clipped / alone, 0.7);
+  EXPECT_THAT(said, ElementsAre(AllOf(HasSubstr(fmt::format("in epoch 1 the noise, which is clipped together with the "
+                                                            "gradient, leaves it {:.2f} of its learning rate",
+                                                            clipped / alone)),
+                                      HasSubstr("clip the noise apart (noise.clip_norm=0.2)"))));
+  EXPECT_THAT(recorded, ::testing::Contains("clipping"));
+  EXPECT_TRUE(said_of_clipping(folder / "apart", 0.2, 0.75).empty());
+  EXPECT_TRUE(said_of_clipping(folder / "lasting", 0, 1).empty()) << "nothing returns at once";
 }
 
 TEST(ClippedTraining, HasTheMatchedTemperature) {

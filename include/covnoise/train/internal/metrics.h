@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace covnoise {
@@ -40,9 +41,12 @@ class MetricsWriter {
 /// if present.
 bool is_metrics_record(const nlohmann::ordered_json& json);
 
-/// What a warning is `about` if the training loss is above that of guessing.
-constexpr const char* kAboutLoss = "loss";
-bool warns_of_loss(const nlohmann::ordered_json& record);
+// What a warning is `about`.
+constexpr const char* kAboutLoss = "loss";          ///< the training loss is above that of guessing
+constexpr const char* kAboutNoise = "noise";        ///< the training loss rose when the noise ended
+constexpr const char* kAboutClipping = "clipping";  ///< the noise takes much of the gradient's learning rate
+/// Whether the record is a warning about this.
+bool warns_about(const nlohmann::ordered_json& record, std::string_view about);
 
 /// The records of a run's metrics.jsonl; a torn last line is left out, a damaged line is an Error. With `last`, only
 /// the records up to this step, and damage after them does not matter.
