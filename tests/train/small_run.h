@@ -4,7 +4,10 @@
 #include "covnoise/train/trainer.h"
 #include "support/device.h"
 
+#include <gtest/gtest.h>
+
 #include <string>
+#include <vector>
 
 namespace covnoise::testing {
 
@@ -27,6 +30,19 @@ inline TrainOptions small_run(const std::string& regime, const std::string& mode
   options.data = known_data_sets();
   options.config = small_config(regime, model);
   return options;
+}
+
+/// The lines with `text` that a training says which is interrupted in step `interrupted` and resumed.
+inline std::vector<std::string> said_when_resumed(TrainOptions options, const std::string& text, int interrupted) {
+  std::vector<std::string> said;
+  options.say = [&](const std::string& line) {
+    if (line.find(text) != std::string::npos) said.push_back(line);
+  };
+  options.stop_requested = [steps = 0, interrupted]() mutable { return ++steps == interrupted; };
+  EXPECT_EQ(train(options), Outcome::kInterrupted);
+  options.stop_requested = [] { return false; };
+  EXPECT_EQ(train(options), Outcome::kFinished);
+  return said;
 }
 
 }  // namespace covnoise::testing

@@ -156,7 +156,7 @@ TEST(ClippedTraining, RecordsTheMeanFactorsOfAnEpoch) {
   EXPECT_GT(epochs, 1);
 }
 
-/// What a training with noise for three of four epochs says about its clipping; interrupted after the first.
+/// What a training of four epochs says about the clipping of its noise; interrupted after the first.
 std::vector<std::string> said_of_clipping(const std::filesystem::path& out, double noise_clip_norm, double stop_after) {
   TrainOptions options = testing::small_run("lb-diag", "mlp");
   options.config.train.epochs = 4;
@@ -165,15 +165,7 @@ std::vector<std::string> said_of_clipping(const std::filesystem::path& out, doub
   options.config.noise.clip_norm = noise_clip_norm;
   options.config.noise.stop_after = stop_after;
   options.out = out;
-  std::vector<std::string> said;
-  options.say = [&](const std::string& line) {
-    if (line.find("clipped together") != std::string::npos) said.push_back(line);
-  };
-  options.stop_requested = [steps = 0]() mutable { return ++steps == 3; };  // in the second of epochs of 2 steps
-  EXPECT_EQ(train(options), Outcome::kInterrupted);
-  options.stop_requested = [] { return false; };
-  EXPECT_EQ(train(options), Outcome::kFinished);
-  return said;
+  return testing::said_when_resumed(options, "clipped together", 3);  // in the second of epochs of 2 steps
 }
 
 /// Once, also by a run that was resumed; the number is the mean of its factors over that of the gradients alone.

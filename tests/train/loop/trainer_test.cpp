@@ -150,15 +150,7 @@ TEST(Train, SaysThatTheLossRoseWhenTheNoiseEnded) {
     options.config.noise.stop_after = stop_after;
     resolve_defaults(options.config);
     options.out = folder / name;
-    std::vector<std::string> warnings;
-    options.say = [&](const std::string& line) {
-      if (line.find("when the noise ended") != std::string::npos) warnings.push_back(line);
-    };
-    options.stop_requested = [steps = 0]() mutable { return ++steps == 14; };  // in the fourth of epochs of 4 steps
-    EXPECT_EQ(train(options), Outcome::kInterrupted);
-    options.stop_requested = [] { return false; };
-    EXPECT_EQ(train(options), Outcome::kFinished);
-    return warnings;
+    return testing::said_when_resumed(options, "when the noise ended", 14);  // in the fourth of epochs of 4 steps
   };
   EXPECT_THAT(warnings_of(0.66, "ends"), ElementsAre(AllOf(HasSubstr("in epoch 5, when the noise ended"),
                                                            HasSubstr("clip the noise apart (noise.clip_norm=2)"))));
