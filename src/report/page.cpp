@@ -31,6 +31,7 @@ Json to_object(const Run& run, std::int64_t every) {
           {"toml", to_toml(run.config)},
           {"state", name_of(run.state)},
           {"note", run.note},
+          {"warnings", run.warnings},
           {"software", run.software},
           {"planned", run.config.train.epochs},
           {"every", every},

@@ -1,5 +1,6 @@
 #include "report/runs.h"
 
+#include "covnoise/train/internal/metrics.h"
 #include "covnoise/train/internal/software.h"
 
 #include <algorithm>
@@ -58,6 +59,9 @@ Run read_run(const StoredRun& stored) {
   if (!records.empty() && records.back().at("kind") == "diverged") {
     run.state = State::kDiverged;
     run.note = records.back().value("message", "");
+  }
+  for (const auto& record : records) {
+    if (is_warning(record)) run.warnings.push_back(record.value("message", ""));
   }
   return run;
 }

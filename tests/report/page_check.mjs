@@ -42,6 +42,8 @@ async function check_content(browser) {
   // Seeds 0, 1, 2 end at 90, 91, 92 %: mean 91, sample standard deviation 1. Of the other two runs one is unfinished.
   expect(cells.join('|') === '91.00 ± 1.00|80.00', `means of the groups, not ${cells.join('|')}`);
   expect((await browser.evaluate(text('.results'))).includes('unfinished, 1 of 3 epochs'), 'an unfinished run, said so');
+  const warnings = await browser.evaluate("[...document.querySelectorAll('tr.group td div[title]')].map((box) => `${box.textContent}: ${box.title}`)");
+  expect(warnings.join('|') === 'warning, seed 2: seed 2: the loss <b> is above that of guessing', `what a run said of its health, not ${warnings}`);
   expect((await browser.evaluate(text('h2'))).includes('lenet on folder:</script>'), 'the name of the data, as text');
   expect(await browser.evaluate("document.querySelector('figure img').naturalWidth") > 0, 'the figure');
   expect((await browser.evaluate(text('.paper-item td'))) === 'MNIST, MLP </td>', 'the table of an item of the paper, as text');
@@ -117,6 +119,11 @@ async function check_raw_numbers(browser) {
   await browser.settle();
   const open = "document.querySelector('details.raw-run[open]')";
   expect((await browser.evaluate(`${open}.textContent`)).includes('0.9'), 'the numbers of a run behind its seed');
+  expect(await browser.evaluate(`${open}.querySelector('.warning') === null`), 'no warning of a run without one');
+  await browser.evaluate("document.querySelectorAll('tr.group td a')[2].click()");
+  await browser.settle();
+  expect((await browser.evaluate(text('details.raw-run[open] .warning'))) === 'Warning: the loss <b> is above that of guessing',
+    'the warning of a run with its numbers');
   const provenance = await browser.evaluate(`${open}.querySelector('.provenance').textContent`);
   expect(provenance.startsWith('Trained by covnoise 0.2.0 (commit 0123456789ab-dirty'), `what trained it, not ${provenance}`);
   const saved = await browser.evaluate(`new Promise((done) => {

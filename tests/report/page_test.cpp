@@ -34,6 +34,10 @@ std::string program(const std::vector<std::string>& names) {
   return "";
 }
 
+constexpr const char* kWarning =
+    R"({"kind":"warning","step":20,"epoch":2,"about":"loss","message":"the loss <b> is above that of guessing"})"
+    "\n";
+
 class ReportPage : public ProgramFixture {
  protected:
   ReportPage() : ProgramFixture({"report"}) {}
@@ -43,7 +47,8 @@ class ReportPage : public ProgramFixture {
     const auto make = [&](const std::string& regime, std::uint64_t seed, std::int64_t epochs, double accuracy) {
       Config config = run_config(regime, seed);
       config.data.name = "folder:</script><img src=http://127.0.0.1:9/x onerror=alert(1)>";
-      make_run(folder_ / "runs" / fmt::format("{}-{}", regime, seed), config, epochs, accuracy);
+      make_run(folder_ / "runs" / fmt::format("{}-{}", regime, seed), config, epochs, accuracy,
+               regime == "sb" && seed == 2 ? kWarning : "");
     };
     for (const int seed : {0, 1, 2}) make("sb", static_cast<std::uint64_t>(seed), 3, 0.9 + 0.01 * seed);
     make("lb", 0, 3, 0.8);

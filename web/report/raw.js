@@ -26,6 +26,7 @@ function run_details(run) {
         steps ? [', ', save_link('steps.csv', file_name(run.path, '-steps.csv'), 'text/csv', () => csv_of(run.steps)), thinned] : [],
         ', ', save_link('config.toml', file_name(run.path, '-config.toml'), 'text/plain', () => run.toml)),
       run.note ? element('p', {}, run.note) : '',
+      ...run.warnings.map((warning) => element('p', { class: 'warning' }, `Warning: ${warning}`)),
       element('p', { class: 'provenance' }, provenance_text(run)),
       ...epoch_table(run).filter((node) => node), element('details', {}, element('summary', {}, 'Configuration'), element('pre', {}, run.toml)));
   });

@@ -20,6 +20,15 @@ function state_badge(run) {
   return element('span', { class: `state ${kStates[run.state]}`, title: run.note || null }, state_text(run));
 }
 
+/** What runs said of their health, behind the mouse; in full with their raw numbers. Nothing if they said nothing. */
+function warnings_badge(runs) {
+  const warned = runs.filter((run) => run.warnings.length > 0);
+  if (warned.length === 0) return [];
+  const title = warned.map((run) => `seed ${run.seed}: ${run.warnings.join('; ')}`).join('\n');
+  const seeds = runs.length === 1 ? '' : `, seed${warned.length === 1 ? '' : 's'} ${warned.map((run) => run.seed).join(', ')}`;
+  return [element('div', { class: 'state unfinished', title }, `warning${seeds}`)];
+}
+
 /** What a row shows of a run: its last epoch, never its best. */
 function last_epoch(run) {
   const percent = (value) => (Number.isFinite(value) ? kPercent * value : value);
@@ -39,7 +48,7 @@ function run_row(run) {
   return element('tr', { class: 'run', hidden: true },
     element('th', { scope: 'row' }, link(run.path)),
     kColumns.map(([key, digits]) => element('td', { class: 'number' }, link(text(key, digits)))),
-    element('td', {}, run.seed), element('td', {}, state_badge(run)),
+    element('td', {}, run.seed), element('td', {}, state_badge(run), warnings_badge([run])),
     element('td', { class: 'software', title: provenance_text(run) }, software_cell([run])));
 }
 
@@ -55,11 +64,12 @@ function group_state(group) {
   const badges = bad.slice(0, 3).map((run) => element('div', {}, `seed ${run.seed}: `, state_badge(run)));
   const repeated = new Set(group.runs.map((run) => run.seed)).size < all;
   const twice = repeated ? [element('div', { class: 'state unfinished' }, 'repeated seeds')] : [];
-  if (bad.length === 0) return [element('span', { class: 'state finished' }, 'finished'), ...twice];
+  const warned = warnings_badge(group.runs);
+  if (bad.length === 0) return [element('span', { class: 'state finished' }, 'finished'), ...warned, ...twice];
   const more = bad.length > 3 ? [element('div', {}, `and ${bad.length - 3} more`)] : [];
   const ended = group.runs.some((run) => epochs_done(run) >= run.planned);
   const mean = used === 0 ? 'no epoch finished' : ended ? `mean of ${used} of ${all}` : 'none reached its last epoch';
-  return [element('div', {}, mean), ...badges, ...more, ...twice];
+  return [element('div', {}, mean), ...badges, ...more, ...warned, ...twice];
 }
 
 function group_body(group, index) {

@@ -21,9 +21,9 @@ struct RunSummary {
   /// The higher training loss of the two epochs after the noise ended over that of the last one with noise. None if the
   /// noise never ended, or too late.
   std::optional<double> loss_jump;
-  /// Whether the loss of an epoch after the warm-up was above that of guessing. Runs of version 0.1 do not say.
-  bool loss_above_guessing = false;
-  bool diverged = false;  ///< whether the training ended with numbers that are not finite
+  std::vector<std::string> warnings;  ///< what the run said of its health; none in runs of version 0.1
+  bool loss_above_guessing = false;  ///< one of them: the loss of an epoch after the warm-up was above that of guessing
+  bool diverged = false;             ///< whether the training ended with numbers that are not finite
 };
 
 /// A training whose loss_jump is larger was set back by the end of its noise: a healthy one's loss varies less.
@@ -36,7 +36,7 @@ RunSummary summarize_run(const std::filesystem::path& path);
 std::vector<RunSummary> find_runs(const std::filesystem::path& root,
                                   const std::function<void(const std::string&)>& warn);
 
-/// A table to print: one row per run.
+/// A table to print: one row per run, and below it a line for each warning.
 std::string runs_table(const std::vector<RunSummary>& runs);
 
 }  // namespace covnoise

@@ -193,9 +193,11 @@ bool is_metrics_record(const Json& record) {
          has("seconds", false, is_number);
 }
 
+bool is_warning(const Json& record) { return record.value("kind", "") == "warning"; }
+
 bool warns_about(const Json& record, std::string_view about) {
   // Records of version 0.2 do not say what they are about: it was always the loss.
-  return record.value("kind", "") == "warning" && record.value("about", std::string(kAboutLoss)) == about;
+  return is_warning(record) && record.value("about", std::string(kAboutLoss)) == about;
 }
 
 std::vector<Json> read_metrics(const fs::path& run_folder, std::optional<std::int64_t> last) {

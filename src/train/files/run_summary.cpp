@@ -42,6 +42,7 @@ RunSummary summarize(const StoredRun& run) {
   std::vector<double> losses;
   for (const auto& record : run.metrics()) {
     summary.diverged = record.value("kind", "") == "diverged";
+    if (is_warning(record)) summary.warnings.push_back(record.value("message", ""));
     if (warns_about(record, kAboutLoss)) summary.loss_above_guessing = true;
     if (record.value("kind", "") != "epoch") continue;
     summary.epoch = record.value("epoch", std::int64_t{0});
@@ -87,7 +88,11 @@ std::string runs_table(const std::vector<RunSummary>& runs) {
                     run.config.train.batch, fmt::format("{}/{}", run.epoch, run.config.train.epochs),
                     percent(run.train_accuracy), percent(run.test_accuracy), run.seconds);
   }
-  return table;
+  std::string warnings;
+  for (const auto& run : runs) {
+    for (const auto& warning : run.warnings) warnings += fmt::format("{}: {}\n", run.path.string(), warning);
+  }
+  return warnings.empty() ? table : table + "\n" + warnings;
 }
 
 }  // namespace covnoise

@@ -18,8 +18,9 @@ struct Run {
   std::filesystem::path path;  ///< its folder, or FILE#NAME if only a record is available
   Config config;
   State state = State::kUnfinished;
-  std::string note;                 ///< the message of a run that diverged
-  nlohmann::ordered_json software;  ///< its software.json: what trained it; an empty object if it has none
+  std::string note;                   ///< the message of a run that diverged
+  std::vector<std::string> warnings;  ///< what the run said of its health
+  nlohmann::ordered_json software;    ///< its software.json: what trained it; an empty object if it has none
   nlohmann::ordered_json epochs, steps;
 };
 

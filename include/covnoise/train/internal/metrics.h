@@ -45,7 +45,8 @@ bool is_metrics_record(const nlohmann::ordered_json& json);
 constexpr const char* kAboutLoss = "loss";          ///< the training loss is above that of guessing
 constexpr const char* kAboutNoise = "noise";        ///< the training loss rose when the noise ended
 constexpr const char* kAboutClipping = "clipping";  ///< the noise takes much of the gradient's learning rate
-/// Whether the record is a warning about this.
+bool is_warning(const nlohmann::ordered_json& record);
+/// Whether it is one about this.
 bool warns_about(const nlohmann::ordered_json& record, std::string_view about);
 
 /// The records of a run's metrics.jsonl; a torn last line is left out, a damaged line is an Error. With `last`, only
