@@ -104,6 +104,7 @@ Result make_accuracies(const Context& context) {
     result.numbers["comparisons"].push_back(comparison_json(compared));
   }
   result.notes = {kAccuracyNote, kComparisonNote};
+  if (const auto note = cifar_note(comparisons); !note.empty()) result.notes.push_back(note);
   StudyFiles files(context.folder, plot::Formats::kSvg);
   files.add(context.item.name, run_csv(context));
   files.add(context.item.name + "-forest", forest_figure(context, comparisons));

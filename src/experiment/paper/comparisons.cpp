@@ -3,6 +3,7 @@
 #include "experiment/paper/accuracies.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace covnoise::paper {
 namespace {
@@ -93,6 +94,19 @@ Table comparison_table(const ComparedRows& compared) {
                           estimate_text(pooled.mean), p_text(pooled.mean.p_value()), "", "", ""});
   }
   return table;
+}
+
+std::string cifar_note(const std::vector<ComparedRows>& comparisons) {
+  std::vector<std::string> parts;
+  for (const auto& compared : comparisons) {
+    std::vector<Estimate> estimates;
+    for (const auto& row : compared.rows)
+      if (row.row.recipe.rfind("cifar", 0) == 0) estimates.push_back(row.difference);
+    const auto pooled = pool_random_effects(estimates);
+    if (pooled.rows > 1 && pooled.rows + 1 < compared.pooled.rows)
+      parts.push_back(fmt::format("{} {} ({} rows)", compared.name(), estimate_text(pooled.mean), pooled.rows));
+  }
+  return parts.empty() ? "" : fmt::format("Pooled over the rows on CIFAR alone: {}.", fmt::join(parts, "; "));
 }
 
 Json comparison_json(const ComparedRows& compared) {

@@ -41,6 +41,9 @@ std::vector<ComparedRows> compare_rows(const Context& context);
 extern const char* const kComparisonNote;
 /// A line per row of the item and one for the pooled difference; its title is the comparison's name.
 Table comparison_table(const ComparedRows& compared);
+/// The differences pooled over the rows on CIFAR alone, in a sentence: those of the small networks vary least and weigh
+/// most in the mean over all rows. Empty if there are fewer than two of either kind.
+std::string cifar_note(const std::vector<ComparedRows>& comparisons);
 
 std::string estimate_text(const Estimate& estimate);  ///< "+0.41 [-0.44, +1.26]"
 std::string p_text(double p);                         ///< "0.034", "< 0.001", "-" if it is not known
