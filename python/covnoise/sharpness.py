@@ -51,13 +51,7 @@ def _moved(model: nn.Module, parameters: list[nn.Parameter], weights: list[Tenso
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
     try:
         with torch.no_grad():
-            norms = [torch.linalg.vector_norm(g, dtype=torch.promote_types(g.dtype, torch.float32))
-                     for g in gradients if g is not None]
-            norm = torch.stack([value.to(norms[0].device) for value in norms]).norm() if norms else None
-            for p, g in zip(parameters, gradients):
-                if g is not None and norm is not None:
-                    # No way up where the gradient is zero: no move.
-                    p.add_(g * torch.where(norm > 0, radius / norm, torch.zeros_like(norm)).to(p.device, p.dtype))
+            _move([(p, g) for p, g in zip(parameters, gradients) if g is not None], radius)
         yield
     finally:
         with torch.no_grad():
@@ -65,6 +59,16 @@ def _moved(model: nn.Module, parameters: list[nn.Parameter], weights: list[Tenso
                 p.copy_(weight)
             for buffer, value in buffers:
                 buffer.copy_(value)
+
+
+def _move(used: list[tuple[nn.Parameter, Tensor]], radius: float) -> None:
+    if not used:
+        return
+    norms = [torch.linalg.vector_norm(g, dtype=torch.promote_types(g.dtype, torch.float32)) for _, g in used]
+    norm = torch.stack([value.to(norms[0].device) for value in norms]).norm()
+    factor = torch.where(norm > 0, radius / norm, torch.zeros_like(norm))  # a zero gradient has no way up: no move
+    for p, g in used:
+        p.add_(g * factor.to(p.device, p.dtype))
 
 
 def _random_state(parameters: list[nn.Parameter]) -> dict[Any, Tensor]:
@@ -82,7 +86,7 @@ def _set_random_state(states: dict[Any, Tensor]) -> None:
 
 
 def _check(model: nn.Module, tensors: tuple[Tensor, ...], radius: float, micro_batch: int) -> None:
-    if radius <= 0:
+    if not radius > 0:
         raise ValueError(f"covnoise: radius = {radius} must be above 0")
     if micro_batch < 1:
         raise ValueError(f"covnoise: a micro-batch of {micro_batch} examples; it must be at least 1")

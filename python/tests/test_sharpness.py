@@ -105,7 +105,8 @@ def test_an_exception_leaves_the_model_as_it_was():
 
 def test_what_it_cannot_do_is_refused():
     model, (x, y) = small_network(), batch(8, 2, 6, 6)
-    for options, why in (({"radius": 0.0}, "radius = 0.0 must be above 0"), ({"micro_batch": 0}, "at least 1")):
+    for options, why in (({"radius": 0.0}, "radius = 0.0 must be above 0"), ({"radius": float("nan")}, "radius = nan must"),
+                         ({"micro_batch": 0}, "at least 1")):
         with pytest.raises(ValueError, match=why):
             covnoise.sharp_backward(model, loss_with(model), x, y, **{"radius": RADIUS, "micro_batch": 4, **options})
     for tensors in ((x, y[:4]), (), (x[:0], y[:0])):

@@ -60,9 +60,7 @@ Run read_run(const StoredRun& stored) {
     run.state = State::kDiverged;
     run.note = records.back().value("message", "");
   }
-  for (const auto& record : records) {
-    if (is_warning(record)) run.warnings.push_back(record.value("message", ""));
-  }
+  run.warnings = warnings_of(records);
   return run;
 }
 

@@ -193,7 +193,7 @@ std::string Cell::remarks() const {
     jump = std::max(jump, run->summary.loss_jump.value_or(0));
   }
   std::vector<std::string> parts;
-  if (!remark().empty()) parts.push_back(remark());
+  if (const auto missing = remark(); !missing.empty()) parts.push_back(missing);
   if (!ill.empty())
     parts.push_back(
         fmt::format("loss above guessing with seed{} {}", ill.size() == 1 ? "" : "s", fmt::join(ill, ", ")));

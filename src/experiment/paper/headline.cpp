@@ -176,8 +176,10 @@ Result make_headline(const Context& context) {
   compared.pooled = pool_random_effects(estimates);
   Result result;
   result.tables = {headline_table(rows, context.item.left_out, compared.pooled)};
-  result.notes = {kAccuracyNote, kBestNote, few_seeds_note(context, rows), kSecondsNote, device_note(rows)};
-  result.notes.erase(std::remove(result.notes.begin(), result.notes.end(), ""), result.notes.end());
+  result.notes = {kAccuracyNote, kBestNote};
+  if (const auto note = few_seeds_note(context, rows); !note.empty()) result.notes.push_back(note);
+  result.notes.emplace_back(kSecondsNote);
+  if (const auto note = device_note(rows); !note.empty()) result.notes.push_back(note);
   result.numbers["comparison"] = comparison_json(compared);
   StudyFiles files(context.folder, plot::Formats::kSvg);
   files.add(context.item.name, headline_csv(rows));

@@ -66,6 +66,8 @@ std::string parse_line(std::string_view line, Json& record) {
   return take_checksum(record) == Checksum::kWrong ? "does not match its checksum" : "";
 }
 
+bool is_warning(const Json& record) { return record.value("kind", "") == "warning"; }
+
 /// Whether the text after the last end of line is a whole line whose end was damaged. Otherwise it is a torn write.
 bool has_damaged_end(std::string_view rest) {
   Json record;
@@ -193,11 +195,17 @@ bool is_metrics_record(const Json& record) {
          has("seconds", false, is_number);
 }
 
-bool is_warning(const Json& record) { return record.value("kind", "") == "warning"; }
-
 bool warns_about(const Json& record, std::string_view about) {
   // Records of version 0.2 do not say what they are about: it was always the loss.
   return is_warning(record) && record.value("about", std::string(kAboutLoss)) == about;
+}
+
+std::vector<std::string> warnings_of(const std::vector<Json>& records) {
+  std::vector<std::string> messages;
+  for (const auto& record : records) {
+    if (is_warning(record)) messages.push_back(record.value("message", ""));
+  }
+  return messages;
 }
 
 std::vector<Json> read_metrics(const fs::path& run_folder, std::optional<std::int64_t> last) {

@@ -39,10 +39,11 @@ RunSummary summarize(const StoredRun& run) {
   RunSummary summary;
   summary.path = run.path();
   summary.config = run.config();
+  const auto records = run.metrics();
+  summary.warnings = warnings_of(records);
   std::vector<double> losses;
-  for (const auto& record : run.metrics()) {
+  for (const auto& record : records) {
     summary.diverged = record.value("kind", "") == "diverged";
-    if (is_warning(record)) summary.warnings.push_back(record.value("message", ""));
     if (warns_about(record, kAboutLoss)) summary.loss_above_guessing = true;
     if (record.value("kind", "") != "epoch") continue;
     summary.epoch = record.value("epoch", std::int64_t{0});

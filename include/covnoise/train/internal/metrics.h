@@ -45,9 +45,10 @@ bool is_metrics_record(const nlohmann::ordered_json& json);
 constexpr const char* kAboutLoss = "loss";          ///< the training loss is above that of guessing
 constexpr const char* kAboutNoise = "noise";        ///< the training loss rose when the noise ended
 constexpr const char* kAboutClipping = "clipping";  ///< the noise takes much of the gradient's learning rate
-bool is_warning(const nlohmann::ordered_json& record);
-/// Whether it is one about this.
+/// Whether the record is a warning about this.
 bool warns_about(const nlohmann::ordered_json& record, std::string_view about);
+/// The messages of all warnings.
+std::vector<std::string> warnings_of(const std::vector<nlohmann::ordered_json>& records);
 
 /// The records of a run's metrics.jsonl; a torn last line is left out, a damaged line is an Error. With `last`, only
 /// the records up to this step, and damage after them does not matter.
