@@ -36,6 +36,10 @@ void check_strength(const NoiseOptions& options, const NoiseStructure& structure
       !in_weights || !options.scale.match,
       "noise.scale = \"match\" compares temperatures, and noise with noise.placement = \"weights\" has none, because "
       "it does not diffuse; give a number or noise.radius");
+  require(
+      !options.scale.match || structure.is_zero() || structure.scaled_by_batch(),
+      fmt::format("noise.scale = \"match\" is for noise that is scaled by the batch; {} noise has noise.sigma instead",
+                  options.structure));
   require(options.clip_norm >= 0, fmt::format("noise.clip_norm = {:g} must be at least 0", options.clip_norm));
   require(!in_weights || options.clip_norm == 0,
           fmt::format("noise.clip_norm = {:g} is for noise that is added to a gradient; noise.radius is the norm of "

@@ -157,6 +157,20 @@ TEST(Injection, RefusesToClipNoiseThatHasItsStrengthFromElsewhere) {
               ::testing::ThrowsMessage<Error>(::testing::HasSubstr("noise.clip_norm = 1 would miss the temperature")));
 }
 
+TEST(Injection, RefusesToMatchATemperatureWithNoiseThatHasASigma) {
+  auto options = diagonal();
+  options.scale.match = true;
+  options.match_lr = 0.1;
+  for (const char* structure : {"multiplicative", "isotropic"}) {
+    options.structure = structure;
+    EXPECT_THAT([&] { Injection injection(options); },
+                ::testing::ThrowsMessage<Error>(::testing::HasSubstr("has noise.sigma instead")))
+        << structure;
+  }
+  options.structure = "none";
+  Injection injection(options);
+}
+
 TEST(Injection, RefusesARefreshOfDraws) {
   for (const std::string structure : {"full-fisher", "true-fisher", "kfac", "diag-fisher"}) {
     auto options = diagonal();

@@ -38,6 +38,11 @@ struct NoiseOptions {
   NoiseScale scale;                ///< strength
   double match_lr = 0;          ///< for scale.match: learning rate of the small batch; in a recipe 0: the model's own
   double match_momentum = 0.9;  ///< for scale.match: momentum of the small batch
+  /// For scale.match: the small batch's own schedule, step, cosine or constant, and its warm-up, in epochs or below 1
+  /// as a fraction of the training. Empty and negative: those of this training; in a recipe where match_lr is the
+  /// model's own, those of the regime sb. Milestones and decay are those of this training.
+  std::string match_schedule;
+  double match_warmup = -1;
   Placement placement = Placement::kUpdate;  ///< where the noise enters the step
   double radius = 0;                         ///< of kWeights: norm of the noise over all parameters; 0: scale decides
   /// Largest norm of the noise, which then has a factor of its own, and train.clip_norm is of the gradient alone; 0:

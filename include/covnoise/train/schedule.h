@@ -16,6 +16,10 @@ class Schedule {
   /// larger batch is an Error.
   Schedule(const Config& config, std::int64_t train_examples);
 
+  /// The same epochs and batches with the warm-up and the decay of the small batch whose temperature is matched
+  /// (noise.match_schedule, noise.match_warmup).
+  Schedule of_matched_batch(const NoiseOptions& noise) const;
+
   std::int64_t epochs() const { return static_cast<std::int64_t>(epochs_.size()); }
   std::int64_t total_steps() const { return total_steps_; }
   std::int64_t batch(std::int64_t epoch) const { return epochs_.at(epoch).batch; }
@@ -34,6 +38,7 @@ class Schedule {
     std::int64_t batch, steps, first_step;
     double base_lr;
   };
+  void set_decay(const std::string& name);
   double position(std::int64_t step) const;  ///< in epochs, at the start of the step
 
   std::vector<Epoch> epochs_;

@@ -79,6 +79,16 @@ std::string clipped_apart_text(const Config& lb) {
   return text;
 }
 
+/// What lb-diag-match has to know of sb: its learning rate, and its schedule and warm-up where lb's are others.
+std::string matched_text(const TrainConfig& sb, const Config& lb) {
+  Config match = lb;
+  std::set<std::string> keys = {"noise.match_lr"};
+  match.noise.match_lr = sb.lr;
+  if (sb.schedule != lb.train.schedule) keys.insert("noise.match_schedule"), match.noise.match_schedule = sb.schedule;
+  if (sb.warmup != lb.train.warmup) keys.insert("noise.match_warmup"), match.noise.match_warmup = sb.warmup;
+  return "[regimes.lb-diag-match]\n" + lines_of(match, keys);
+}
+
 }  // namespace
 
 bool write_ground(const fs::path& search, const fs::path& recipe) {
@@ -100,13 +110,13 @@ bool write_ground(const fs::path& search, const fs::path& recipe) {
   for (const auto& key : varied) common.erase(key);
   const auto small = settings_of(outcomes, "sb"), large = settings_of(outcomes, "lb");
   const auto& lb = large.front().point.runs.front().config;
-  const double small_rate = small.front().point.runs.front().config.train.lr;
+  const auto& sb = small.front().point.runs.front().config.train;
   const auto text = fmt::format(
       "# Written by covnoise paper ground from {} and its results; regimes with noise have the settings of "
       "lb.\n{}train.eval_train = \"last\"\n\n{}\n[regimes.sb]\n{}\n[regimes.batch-change]\ntrain.lr = {}\n"
-      "train.batch_schedule = [[{}, {}, {}]]\n\n{}[regimes.lb-diag-match]\nnoise.match_lr = {}\n",
+      "train.batch_schedule = [[{}, {}, {}]]\n\n{}{}",
       search.generic_string(), lines_of(lb, common), chosen_text("lb", large, varied), chosen_text("sb", small, varied),
-      small_rate, lb.noise.stop_after, lb.train.batch, lb.train.lr, clipped_apart_text(lb), small_rate);
+      sb.lr, lb.noise.stop_after, lb.train.batch, lb.train.lr, clipped_apart_text(lb), matched_text(sb, lb));
   load_recipe(text, recipe.string(), {});
   if (fs::exists(recipe) && read_file(recipe) == text) return false;
   require(!fs::exists(recipe), fmt::format("{} has other settings; remove it to write it again", recipe.string()));

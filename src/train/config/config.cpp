@@ -54,10 +54,10 @@ void check_batch(const TrainConfig& train, std::int64_t batch, const std::string
   check_sharpness(train, batch, ghost);
 }
 
-void check_warmup(const TrainConfig& train) {
-  require(train.warmup < 1 || train.warmup < static_cast<double>(train.epochs),
-          fmt::format("train.warmup = {:g} epochs is not shorter than the training, train.epochs = {}; lower it",
-                      train.warmup, train.epochs));
+void check_warmup(const char* key, double warmup, std::int64_t epochs) {
+  require(warmup < 1 || warmup < static_cast<double>(epochs),
+          fmt::format("{} = {:g} epochs is not shorter than the training, train.epochs = {}; lower it", key, warmup,
+                      epochs));
 }
 
 void check_batch_schedule(const TrainConfig& train) {
@@ -182,7 +182,8 @@ void check_config(const Config& config) {
   regime_fragment(config.regime);
   check_batch(config.train, config.train.batch, "train.batch");
   check_batch_schedule(config.train);
-  check_warmup(config.train);
+  check_warmup("train.warmup", config.train.warmup, config.train.epochs);
+  check_warmup("noise.match_warmup", config.noise.match_warmup, config.train.epochs);
   check_noise(config);
   require((config.data.resize == 0 && config.data.crop == 0) || config.data.name.rfind("folder:", 0) == 0,
           fmt::format("data.resize and data.crop are for data sets folder:PATH, not for {}", config.data.name));

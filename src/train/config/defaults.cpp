@@ -30,6 +30,16 @@ std::int64_t smallest_batch(const Config& config) {
   return smallest;
 }
 
+/// The small batch is that of the regime sb, which has the defaults of every key but the batch size.
+void resolve_matched_batch(Config& config) {
+  auto& noise = config.noise;
+  noise.match_lr = default_rate(config.model, noise.small_batch, /*clipped=*/false);
+  if (!noise.scale.match) return;
+  const TrainConfig sb;
+  if (noise.match_schedule.empty()) noise.match_schedule = sb.schedule;
+  if (noise.match_warmup < 0) noise.match_warmup = sb.warmup;
+}
+
 }  // namespace
 
 std::int64_t largest_batch(const Config& config) {
@@ -47,7 +57,7 @@ double default_rate(const std::string& model, std::int64_t batch, bool clipped) 
 void resolve_sharpness(Config& config) {
   auto& train = config.train;
   if (!train.sharp_micro_batches()) return;
-  train.sharpness_batch = std::min(train.sharpness_batch, smallest_batch(config));
+  train.sharpness_batch = std::min(train.sharpness_batch, largest_batch(config));
   if (train.micro_batch == 0 && train.always_sharp()) train.micro_batch = train.sharpness_batch;
 }
 
@@ -81,7 +91,7 @@ void resolve_defaults(Config& config) {
                                          std::max<std::int64_t>(1, model_info(config.model).micro_batch / unit) * unit);
   }
   if (!train.init.empty() && train.init_sha256.empty()) train.init_sha256 = sha256_hex_of_file(train.init);
-  if (noise.match_lr == 0) noise.match_lr = default_rate(config.model, noise.small_batch, /*clipped=*/false);
+  if (noise.match_lr == 0) resolve_matched_batch(config);
 }
 
 }  // namespace covnoise

@@ -30,15 +30,19 @@ std::int64_t epoch_of_setting(double setting, std::int64_t epochs) {
 std::vector<std::string> settings_relative_to_epochs(const Config& config) {
   const auto fraction = [](double setting) { return setting > 0 && setting < 1; };
   const auto& train = config.train;
+  const auto& noise = config.noise;
+  const bool noisy = !make_structure(noise)->is_zero(), matched = noisy && noise.scale.match;
   std::set<std::string> keys;
   if (train.schedule == "cosine") keys.insert("train.schedule");
-  if (train.schedule == "step" && std::any_of(train.milestones.begin(), train.milestones.end(), fraction))
-    keys.insert("train.milestones");
+  if (matched && noise.match_schedule == "cosine") keys.insert("noise.match_schedule");
+  const bool steps = train.schedule == "step" || (matched && noise.match_schedule == "step");
+  if (steps && std::any_of(train.milestones.begin(), train.milestones.end(), fraction)) keys.insert("train.milestones");
+  if (matched && fraction(noise.match_warmup)) keys.insert("noise.match_warmup");
   if (fraction(train.warmup)) keys.insert("train.warmup");
   for (const auto& change : train.batch_schedule)
     if (fraction(change.epoch)) keys.insert("train.batch_schedule");
   if (train.sharpness > 0 && fraction(train.sharpness_after)) keys.insert("train.sharpness_after");
-  if (fraction(config.noise.stop_after) && !make_structure(config.noise)->is_zero()) keys.insert("noise.stop_after");
+  if (fraction(noise.stop_after) && noisy) keys.insert("noise.stop_after");
   std::vector<std::string> settings;
   for (const auto& [key, value] : config_values(config))
     if (keys.count(key) > 0) settings.push_back(fmt::format("{} = {}", key, value));
@@ -66,12 +70,21 @@ Schedule::Schedule(const Config& config, std::int64_t train_examples) {
     total_steps_ += now.steps;
     epochs_.push_back(now);
   }
-  decay_kind_ = train.schedule == "step"     ? Decay::kStep
-                : train.schedule == "cosine" ? Decay::kCosine
-                                             : Decay::kConstant;
+  set_decay(train.schedule);
   warmup_ = in_epochs(train.warmup, train.epochs);
   decay_ = train.decay;
   for (const double milestone : train.milestones) milestones_.push_back(epoch_of_setting(milestone, train.epochs));
+}
+
+void Schedule::set_decay(const std::string& name) {
+  decay_kind_ = name == "step" ? Decay::kStep : name == "cosine" ? Decay::kCosine : Decay::kConstant;
+}
+
+Schedule Schedule::of_matched_batch(const NoiseOptions& noise) const {
+  Schedule small = *this;
+  if (!noise.match_schedule.empty()) small.set_decay(noise.match_schedule);
+  if (noise.match_warmup >= 0) small.warmup_ = in_epochs(noise.match_warmup, epochs());
+  return small;
 }
 
 std::int64_t Schedule::epoch_of(std::int64_t step) const {

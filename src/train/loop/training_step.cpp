@@ -69,6 +69,7 @@ TrainingStep::TrainingStep(const Config& config, torch::nn::Module& module, Grad
     : config_(config),
       parameters_(parameters),
       schedule_(schedule),
+      matched_(schedule.of_matched_batch(config.noise)),
       pass_(module, std::move(loss), parameters,
             {config.noise.estimator_group(),
              config.train.micro_batch,
@@ -102,7 +103,7 @@ StepContext TrainingStep::context(std::int64_t step) const {
   context.lr = schedule_.lr(step);
   context.momentum = config_.train.momentum;
   context.clip_norm = config_.train.clip_norm;
-  context.match_factor = schedule_.factor(step);
+  context.match_factor = matched_.factor(step);
   return context;
 }
 

@@ -87,6 +87,7 @@ class TrainingStep {
   const Config& config_;
   FlatParameters& parameters_;
   const Schedule& schedule_;
+  Schedule matched_;  // of the small batch, for noise.scale = "match"
   GradientPass pass_;
   Injection injection_;
   GhostPenalty penalty_;

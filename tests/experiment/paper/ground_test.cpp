@@ -66,7 +66,10 @@ TEST_F(GroundTest, HasTheBestSettingsOfBothBatches) {
   EXPECT_EQ(sb.train.weight_decay, 1e-4);
   EXPECT_EQ(change.train.lr, 0.1);
   EXPECT_EQ(change.train.batch_schedule.at(0).lr, 1.6);
-  EXPECT_EQ(config("lb-diag-match").noise.match_lr, 0.1);
+  const auto matched = config("lb-diag-match").noise;
+  EXPECT_EQ(matched.match_lr, 0.1);
+  EXPECT_EQ(matched.match_schedule, "step") << "that of sb, which is not that of lb";
+  EXPECT_EQ(matched.match_warmup, -1) << "that of both";
   for (const auto& one : {lb, sb}) {
     EXPECT_EQ(one.model, "f1");
     EXPECT_EQ(one.data.name, "mnist");
