@@ -4,6 +4,7 @@
 #include "covnoise/core/internal/file.h"
 #include "train/config/config_fields.h"
 #include "train/files/snapshot.h"
+#include "train/loop/averaged_statistics.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,6 +13,8 @@
 
 namespace covnoise {
 namespace {
+
+constexpr std::int64_t kExamplesOfStatistics = 4096;  // at least, or all of an epoch
 
 /// For the first line of a run; empty without sharpness.
 std::string sharpness_text(const TrainConfig& train) {
@@ -68,7 +71,9 @@ TrainingRun::TrainingRun(const TrainOptions& options, const std::function<RunTas
       health_(config_, task_.guessing_loss, schedule_.warmup()) {
   task_.module->train();
   step_.set_before_micro_batch([this] { check_stop_now(); });
-  if (config_.train.ema > 0) average_.emplace(parameters_, config_.train.ema);
+  if (config_.train.ema == 0) return;
+  refuse_foreign_normalisation(*task_.module);
+  average_.emplace(parameters_, config_.train.ema);
 }
 
 void TrainingRun::check_stop_now() const {
@@ -132,13 +137,27 @@ std::unique_ptr<RunningStatistics::Whole> TrainingRun::whole_statistics() {
 }
 
 std::unique_ptr<OtherWeights> TrainingRun::averaged_weights() {
-  return average_ ? std::make_unique<OtherWeights>(parameters_, average_->values()) : nullptr;
+  if (!average_) return nullptr;
+  auto averaged = std::make_unique<OtherWeights>(parameters_, average_->values(), task_.module->buffers());
+  measure_statistics_again();
+  return averaged;
+}
+
+void TrainingRun::measure_statistics_again() {
+  const std::int64_t epoch = schedule_.epoch_of(std::max<std::int64_t>(0, progress_.step - 1));
+  const std::int64_t batch = schedule_.batch(epoch), steps = schedule_.steps_per_epoch(epoch);
+  const std::int64_t passes = std::min(steps, (kExamplesOfStatistics + batch - 1) / batch);
+  measure_statistics(*task_.module, task_.loss, *task_.train, task_.train->order(epoch).narrow(0, 0, passes * batch),
+                     epoch, config_.train.micro_batch > 0 ? std::min(config_.train.micro_batch, batch) : batch);
 }
 
 void TrainingRun::leave_evaluated_network() {
   if (auto* all_reduce = step_.all_reduce()) all_reduce->running().sum_up();
   const torch::NoGradGuard no_grad;
-  if (average_) parameters_.values().copy_(average_->values());
+  if (average_) {
+    parameters_.values().copy_(average_->values());
+    measure_statistics_again();
+  }
   synchronize(device_);  // others read it in their own stream
 }
 

@@ -63,8 +63,11 @@ class TrainingRun {
   void save_snapshot();
   /// For evaluation and saving: the running statistics of all ranks.
   std::unique_ptr<RunningStatistics::Whole> whole_statistics();
-  /// For evaluation and saving: the averaged weights in the network; null without train.ema.
+  /// For evaluation and saving: the averaged weights in the network, with statistics of their own; null without
+  /// train.ema.
   std::unique_ptr<OtherWeights> averaged_weights();
+  /// The statistics of the normalisation, by the examples that are trained with at this moment.
+  void measure_statistics_again();
   double images_per_second() const;
   Evaluation evaluate_on(const ExampleSource& source);
   void add_accuracy(nlohmann::ordered_json& record, const char* key, double accuracy) const;  ///< if there is one

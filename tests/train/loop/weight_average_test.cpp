@@ -1,16 +1,21 @@
 #include "train/loop/weight_average.h"
 
 #include "covnoise/core/internal/file.h"
+#include "covnoise/nn/batch_norm.h"
 #include "covnoise/nn/internal/other_weights.h"
+#include "covnoise/nn/linear.h"
 #include "covnoise/train/internal/checkpoint.h"
 #include "covnoise/train/internal/metrics.h"
 #include "support/small_networks.h"
 #include "support/temporary_folder.h"
+#include "train/own_series.h"
 #include "train/small_run.h"
 
 #include <gtest/gtest.h>
+#include <torch/nn/functional/linear.h>
 
 #include <algorithm>
+#include <map>
 
 namespace covnoise {
 namespace {
@@ -63,6 +68,34 @@ TEST(WeightAverage, IsSavedAndResumedAndLeavesTheTrainingAlone) {
   ASSERT_EQ(train(options), Outcome::kFinished);
   const auto resumed = last_model(folder / "interrupted");
   for (std::size_t i = 0; i < network.size(); ++i) EXPECT_TRUE(resumed[i].second.equal(network[i].second));
+}
+
+struct NormalisedNetwork : torch::nn::Module {
+  Linear in{register_module("in", Linear(3, 8))};
+  GhostBatchNorm1d norm{register_module("norm", GhostBatchNorm1d(torch::nn::BatchNormOptions(8), 0))};
+  Linear out{register_module("out", Linear(8, 1))};
+  at::Tensor forward(const at::Tensor& x) { return out(torch::tanh(norm(in(x)))); }
+};
+
+Losses losses_of(NormalisedNetwork& network, const testing::Series& batch) {
+  return mean_squared_error(network.forward(batch.x), batch.y);
+}
+
+/// Not those that the passes at the trained weights left: one batch is the whole training set, so they are its moments.
+TEST(WeightAverage, HasItsOwnRunningStatistics) {
+  const testing::TemporaryFolder folder;
+  const auto data = testing::series(256, 0);
+  auto options = testing::own_options(folder / "run", {"train.ema=0.9", "train.batch=256", "train.micro_batch=256",
+                                                       "train.ghost_batch=0", "noise.structure=none"});
+  Trainer trainer(options, make_task<testing::Series>([] { return std::make_shared<NormalisedNetwork>(); }, losses_of,
+                                                      data, testing::series(64, 1)));
+  ASSERT_EQ(trainer.run(), Outcome::kFinished);
+  std::map<std::string, at::Tensor> saved;
+  for (const auto& [name, tensor] : last_model(folder / "run")) saved[name] = tensor;
+  const auto features =
+      torch::nn::functional::linear(data.x.to(at::kFloat), saved.at("in.weight"), saved.at("in.bias"));
+  EXPECT_TRUE(saved.at("norm.running_mean").allclose(features.mean(0), 1e-4, 1e-5));
+  EXPECT_TRUE(saved.at("norm.running_var").allclose(features.var(0), 1e-4, 1e-5));
 }
 
 /// Targets that say little teach little in a few steps.
