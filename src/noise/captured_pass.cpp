@@ -39,7 +39,10 @@ GradientPass::GradientPass(torch::nn::Module& module, Loss loss, FlatParameters&
       labels_(fill_uniform) {
   TORCH_CHECK(options_.sharpness >= 0, "GradientPass::Options::sharpness = ", options_.sharpness,
               " must be at least 0");
-  if (options_.sharpness > 0) sharpness_ = std::make_unique<Sharpness>(module, parameters, options_.sharpness);
+  if (options_.sharpness > 0) {
+    refuse_foreign_dropout(module, "train.sharpness");
+    sharpness_ = std::make_unique<Sharpness>(module, parameters, options_.sharpness);
+  }
   for (const auto& name : options_.without_noise) {
     const auto& entries = parameters.entries();
     TORCH_CHECK(std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; }),

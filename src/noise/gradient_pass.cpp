@@ -112,8 +112,9 @@ Losses GradientPass::losses_of(const Examples& examples) {
 void GradientPass::add(const Examples& examples) {
   if (examples_ == 0) start_sums();
   first_of_micro_ = first_ + examples_;
-  for (auto* layer : dropout_) layer->set_offset(examples_);
-  examples_ += count_of(examples);
+  const std::int64_t count = count_of(examples);
+  for (auto* layer : dropout_) layer->set_offset(examples_, count);
+  examples_ += count;
   if (groups_.alone) return signed_backward(losses_of(examples));
   const auto ascended = sharp_ ? ascend(examples) : nullptr;
   const bool statistics = by_layers();

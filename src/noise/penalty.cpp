@@ -1,35 +1,16 @@
 #include "covnoise/noise/penalty.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/nn/dropout.h"
 #include "covnoise/nn/internal/other_weights.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <torch/nn/modules/dropout.h>
 
 #include <cmath>
 #include <limits>
 
 namespace covnoise {
-namespace {
-
-template <class... Layers>
-bool is_any_of(torch::nn::Module& part) {
-  return ((dynamic_cast<Layers*>(&part) != nullptr) || ...);
-}
-
-void refuse_foreign_dropout(torch::nn::Module& module) {
-  module.apply([](const std::string& name, torch::nn::Module& part) {
-    const bool foreign = is_any_of<torch::nn::DropoutImpl, torch::nn::Dropout2dImpl, torch::nn::Dropout3dImpl,
-                                   torch::nn::AlphaDropoutImpl, torch::nn::FeatureAlphaDropoutImpl>(part);
-    require(!foreign, fmt::format("noise.penalty compares two passes that must drop the same units, and layer '{}' is "
-                                  "PyTorch's own dropout; use covnoise's Dropout",
-                                  name));
-  });
-}
-
-}  // namespace
-
 void check_penalty(const NoiseOptions& options, std::int64_t batch) {
   require(std::isfinite(options.penalty) && options.penalty >= 0,
           fmt::format("noise.penalty = {:g} must be at least 0", options.penalty));
@@ -50,12 +31,13 @@ void check_penalty(const NoiseOptions& options, std::int64_t batch) {
 
 GhostPenalty::GhostPenalty(const NoiseOptions& options, torch::nn::Module& module, FlatParameters& parameters)
     : options_(options), module_(module), parameters_(parameters) {
-  if (options.penalty != 0) refuse_foreign_dropout(module);
+  if (options.penalty != 0) refuse_foreign_dropout(module, "noise.penalty");
 }
 
 GradientPass::GroupSigns GhostPenalty::signs(const StepContext& context) const {
   check_penalty(options_, context.batch);
-  if (options_.penalty == 0 || context.step % options_.penalty_every != 0) return {};
+  const bool large = context.batch > options_.estimator_group();  // one group is a small batch, which loses nothing
+  if (options_.penalty == 0 || !large || context.step % options_.penalty_every != 0) return {};
   return {options_.estimator_group(), /*alone=*/false};
 }
 

@@ -54,6 +54,19 @@ TEST(Dropout, DropsTheSameUnitsInMicroBatchesShardsAndPrecisions) {
   EXPECT_TRUE(layer(ones(kBatch, at::kDouble)).cpu().to(at::kFloat).equal(whole));
 }
 
+/// Three rows of each example, as layers see them that are applied to each element of a sequence.
+TEST(Dropout, DropsTheSameUnitsOfFoldedRows) {
+  Dropout layer(0.5, 0);
+  constexpr std::int64_t kRows = 3;
+  layer->start(7, 5);
+  layer->set_offset(0, kBatch);
+  const auto whole = layer(ones(kRows * kBatch)).cpu();
+  layer->start(7, 5, 2);  // a shard
+  layer->set_offset(4, 5);
+  EXPECT_TRUE(layer(ones(kRows * 5)).cpu().equal(whole.narrow(0, kRows * 6, kRows * 5)));
+  EXPECT_THROW(layer(ones(7)), c10::Error);
+}
+
 /// A captured forward pass keeps reading the tensors of its first run: `start` must fill those.
 TEST(Dropout, RefillsTheTensorsOfEarlierPasses) {
   Dropout layer(0.5, 0);

@@ -191,6 +191,15 @@ TEST_F(PenaltyTest, IsKTimesAsStrongInEveryKthStep) {
   EXPECT_EQ(penalty.signs(penalty_context(9)).size, kPenaltyGroup);
 }
 
+/// One group alone is a small batch, which loses nothing that a penalty would have to replace.
+TEST_F(PenaltyTest, IsNotOfABatchOfOneGroup) {
+  const GhostPenalty penalty(penalty_options(0.01), *network_, penalised_.parameters);
+  auto context = penalty_context(0);
+  EXPECT_EQ(penalty.signs(context).size, kPenaltyGroup);
+  context.batch = kPenaltyGroup;
+  EXPECT_EQ(penalty.signs(context).size, 0);
+}
+
 TEST_F(PenaltyTest, IsZeroWhereAllGradientsAre) {
   penalised_.logit_scale = 0;
   const auto [added, value] = penalised_.penalty(penalty_options(1e-3), 0, kPenaltyExamples);

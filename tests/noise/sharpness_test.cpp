@@ -1,9 +1,11 @@
 // GradientPass::Options::sharpness: mean_j grad L_j(theta + rho g_j / |g_j|) over micro-batches, by brute force.
+#include "covnoise/core/error.h"
 #include "covnoise/noise/gradient_pass.h"
 #include "support/small_networks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/dropout.h>
 
 namespace covnoise {
 namespace {
@@ -114,6 +116,39 @@ TEST(Sharpness, OfAFlatLossStays) {
   pass.begin({});
   pass.add(x, y);
   EXPECT_LT(pass.finish().gradient.abs().max().item<double>(), 1e-6);
+}
+
+/// Two passes that drop different units have no common loss to ascend.
+TEST(Sharpness, RefusesDropoutThatDrawsAnewInEveryPass) {
+  const auto network = testing::make_small_network("mlp", at::kFloat);
+  network->register_module("theirs", torch::nn::Dropout(0.5));
+  FlatParameters parameters(*network);
+  const auto make = [&] {
+    GradientPass(*network, [&](const at::Tensor& x) { return network->forward(x); }, parameters, {0, 0, {}, 0.1});
+  };
+  EXPECT_THAT(make, ::testing::ThrowsMessage<Error>(::testing::HasSubstr("layer 'theirs' is PyTorch's own dropout")));
+}
+
+/// Masks and counters, which are no numbers to add to.
+TEST(Sharpness, LeavesBuffersOfOtherTypesAsTheyWere) {
+  const auto network = testing::make_small_network("mlp", at::kFloat);
+  const auto mask = testing::on_device(torch::tensor({true, false})), count = testing::on_device(torch::tensor(7));
+  network->register_buffer("mask", mask);
+  network->register_buffer("count", count);
+  FlatParameters parameters(*network);
+  const auto forward = [&](const at::Tensor& images) {
+    count.add_(1);
+    mask.logical_not_();
+    return network->forward(images);
+  };
+  GradientPass pass(*network, forward, parameters, {0, 3, {}, 0.1});
+  pass.begin({});
+  const auto data = testing::make_examples(*network, 3, at::kFloat);
+  pass.add(data.images, data.labels);
+  pass.finish();
+  EXPECT_EQ(count.item<std::int64_t>(), 8) << "as after the first of the two passes";
+  EXPECT_FALSE(mask[0].item<bool>());
+  EXPECT_TRUE(mask[1].item<bool>());
 }
 
 TEST(Sharpness, BelowZeroIsRefused) {

@@ -23,30 +23,36 @@ class DropoutImpl : public torch::nn::Module {
   /// Begins a batch, before its forward passes. GradientPass does it; loops without one have to.
   /// `first`: index of the batch's first example in the large batch, of which it may be a shard.
   void start(std::uint64_t seed, std::uint32_t step, std::int64_t first = 0);
-  /// Examples of the batch before those of the next forward pass; 0 after `start`.
-  void set_offset(std::int64_t offset) { offset_ = offset; }
+  /// Examples of the batch before those of the next forward passes, and how many they have; after `start` 0, and each
+  /// row is an example. Rows of x that are several times as many are those of example 0, of example 1, and so on.
+  void set_offset(std::int64_t offset, std::int64_t examples = 0) { offset_ = offset, examples_ = examples; }
 
   at::Tensor forward(const at::Tensor& x);
 
  private:
   /// The uniform numbers of one micro-batch.
   struct Drawn {
-    std::int64_t offset;
-    at::Tensor uniforms;  // float [M, units, rounded up to whole blocks of the stream]
+    std::int64_t row;     // of the batch, where they begin
+    at::Tensor uniforms;  // float [rows, units, rounded up to whole blocks of the stream]
+    std::int64_t rows_of_example;
   };
   at::Tensor uniforms(const at::Tensor& x, std::int64_t units);
   void fill(const Drawn& drawn) const;
+  std::int64_t rows_of_example(std::int64_t rows) const;
 
   double p_;
   std::uint32_t index_;
   bool started_ = false;
   RandomStream stream_;
-  std::int64_t first_ = 0, offset_ = 0;
+  std::int64_t first_ = 0, offset_ = 0, examples_ = 0;
   std::vector<Drawn> drawn_;
 };
 TORCH_MODULE(Dropout);
 
 /// The dropout layers of a network.
 std::vector<DropoutImpl*> dropout_layers(torch::nn::Module& module);
+
+/// Refuses PyTorch's own dropout, which drops other units in every pass, for `what` compares two passes.
+void refuse_foreign_dropout(torch::nn::Module& module, const char* what);
 
 }  // namespace covnoise

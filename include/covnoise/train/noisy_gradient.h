@@ -34,7 +34,8 @@ class NoisyGradient {
   /// The optimizer's momentum and learning rate are read at every step. noise.placement = update, the paper's, is for
   /// torch::optim::SGD without dampening: its noise is sent through the gradient so that the parameters are those of
   /// noise after the momentum buffer. Other optimizers take noise.placement = gradient, or weights: the gradient at
-  /// weights with noise, which they do not have outside `backward`.
+  /// weights with noise, which they do not have outside `backward`. A loop that clips the gradient takes another than
+  /// update: the momentum buffer would keep what the clipping takes from the noise of one step and not of the next.
   NoisyGradient(torch::nn::Module& module, GradientPass::Loss loss, const NoiseOptions& noise,
                 const torch::optim::Optimizer& optimizer, const Options& options);
   NoisyGradient(torch::nn::Module& module, GradientPass::Loss loss, const NoiseOptions& noise,

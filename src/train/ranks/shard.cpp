@@ -21,8 +21,9 @@ Sharding::Sharding(const Config& config, const Needs& needs, bool batch_statisti
       compares_(centred(needs.squares)),
       ghost_batch_(config.train.ghost_batch),
       small_batch_(config.noise.small_batch),
-      group_(needs.squares == Squares::kMicro ? config.train.micro_batch : config.noise.estimator_group()),
-      sharpness_batch_(config.train.sharp_micro_batches() ? config.train.sharpness_batch : 1) {}
+      sharpness_batch_(config.train.sharp_micro_batches() ? config.train.sharpness_batch : 1),
+      group_(needs.squares == Squares::kMicro ? std::lcm(config.train.micro_batch, sharpness_batch_)
+                                              : config.noise.estimator_group()) {}
 
 /// Examples that stay together.
 std::int64_t Sharding::unit(std::int64_t batch) const {

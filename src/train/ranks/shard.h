@@ -34,7 +34,8 @@ class Sharding {
   std::int64_t unit(std::int64_t batch) const;
 
   bool batch_statistics_, compares_;
-  std::int64_t ghost_batch_, small_batch_, group_, sharpness_batch_;  // sharpness_batch_: 1 without sharpness
+  std::int64_t ghost_batch_, small_batch_, sharpness_batch_;  // the last: 1 without sharpness
+  std::int64_t group_;  // of `micro` whole micro-batches of plain and of sharp steps
 };
 
 }  // namespace covnoise

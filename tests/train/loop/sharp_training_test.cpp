@@ -200,6 +200,14 @@ TEST(SharpTraining, ResumesBitForBitAndSaysWhatItDoes) {
   }
 }
 
+/// A small batch at the start is one micro-batch; it does not make those of the large one smaller.
+TEST(SharpTraining, KeepsItsMicroBatchesAfterASmallBatch) {
+  auto config = load_config(std::nullopt, {"regime=batch-change", "train.sharpness=0.1", "train.sharpness_batch=512"});
+  resolve_defaults(config);
+  check_config(config);
+  EXPECT_EQ(config.train.sharpness_batch, 512);
+}
+
 TEST(SharpTraining, RefusesMicroBatchesThatDoNotFit) {
   const auto refused = [](std::vector<std::string> settings, const std::string& why) {
     settings.insert(settings.end(), {"train.batch=256", "train.sharpness=0.1"});

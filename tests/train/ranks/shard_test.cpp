@@ -56,6 +56,19 @@ TEST(Sharding, GivesTwoMicroBatchesWhereThoseAreCompared) {
   EXPECT_THAT(counts(sharding, 24, 4), ::testing::ElementsAre(8, 8, 8, 0));
 }
 
+/// Plain steps compare micro-batches of 8, sharp ones of 16.
+TEST(Sharding, GivesTwoMicroBatchesOfPlainAndOfSharpSteps) {
+  Needs needs;
+  needs.squares = Squares::kMicro;
+  Config config = sharded("lenet", 8);
+  config.train.micro_batch = 8;
+  config.train.sharpness = 0.1;
+  config.train.sharpness_batch = 16;
+  config.train.sharpness_every = 2;
+  const Sharding sharding(config, needs, false);
+  EXPECT_THAT(counts(sharding, 64, 4), ::testing::ElementsAre(32, 32, 0, 0));
+}
+
 TEST(Sharding, GivesWholeMicroBatchesWithSharpness) {
   Config config = sharded("lenet", 8);
   config.train.sharpness = 0.1;

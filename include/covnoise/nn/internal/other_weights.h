@@ -1,6 +1,7 @@
 #pragma once
 #include "covnoise/nn/flat_parameters.h"
 
+#include <utility>
 #include <vector>
 
 namespace covnoise {
@@ -23,7 +24,8 @@ class OtherWeights {
 
  private:
   at::Tensor values_, own_;
-  std::vector<at::Tensor> buffers_, before_;
+  std::vector<at::Tensor> buffers_, before_;              // of numbers
+  std::vector<std::pair<at::Tensor, at::Tensor>> marks_;  // other buffers, such as masks, with their values
 };
 
 }  // namespace covnoise
