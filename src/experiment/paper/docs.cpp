@@ -27,6 +27,20 @@ struct Source {
   }
 };
 
+/// As they are given to a command.
+std::string settings_text(const Json& settings) {
+  constexpr std::string_view kDevice = "run.device=";
+  std::string device, others;
+  for (const auto& setting : settings) {
+    const auto text = setting.get<std::string>();
+    if (text.rfind(kDevice, 0) == 0)
+      device = " --device " + text.substr(kDevice.size());
+    else
+      others += " --set " + text;
+  }
+  return device + others;
+}
+
 /// The command that writes an item.
 std::string command_of(const Item& item, const Json& json) {
   std::string text = fmt::format("covnoise paper {}{}", item.name, json.value("quick", false) ? " --quick" : "");
@@ -34,7 +48,7 @@ std::string command_of(const Item& item, const Json& json) {
   for (const char* which : {"recipes", "results"}) {
     if (folders.contains(which)) text += fmt::format(" --{} {}", which, folders.at(which).get<std::string>());
   }
-  return text;
+  return text + settings_text(json.value("settings", Json::array()));
 }
 
 std::string figure_markdown(const Item& item, const Source& source, const std::string& figure) {
