@@ -1,7 +1,7 @@
 """MNIST, 8 epochs with batches of 4096, written as usual and with what docs/large-batches.md adds.   large_batch.py [FOLDER]
 
     as usual 94.3 %
-    healthy 98.3 %
+    healthy 98.4 %
 """
 import sys
 
@@ -27,7 +27,7 @@ for healthy in (False, True):
     for step, part in enumerate(batches):
         opt.zero_grad()
         if healthy and step >= 0.75 * len(batches):
-            covnoise.sharp_backward(model, lambda x, y: criterion(model(x), y), images[part], labels[part], radius=0.1,
+            covnoise.sharp_backward(model, lambda x, y: criterion(model(x), y), images[part], labels[part], radius=0.2,
                                     micro_batch=512)
         else:
             criterion(model(images[part]), labels[part]).backward()
