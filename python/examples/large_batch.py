@@ -23,7 +23,7 @@ for healthy in (False, True):
     batches = [part for _ in range(8) for part in torch.randperm(len(images)).split(4096) if len(part) == 4096]
     if healthy:  # groups of 32; a warm-up, then a cosine
         covnoise.convert_ghost_batch_norm(model, 32)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(opt, 1.6, len(batches), 0.1, cycle_momentum=False)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(opt, 1.6, len(batches), cycle_momentum=False)
     for step, part in enumerate(batches):
         opt.zero_grad()
         if healthy and step >= 0.75 * len(batches):

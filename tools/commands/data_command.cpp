@@ -86,7 +86,7 @@ void add_data_command(CLI::App& app) {
   CLI::App* data = app.add_subcommand("data", "List, fetch, verify and preview data sets");
   data->require_subcommand(1);
   const auto arguments = std::make_shared<DataArguments>();
-  const char* where = "folder to search before $COVNOISE_DATA and the usual ones";
+  const char* where = "the only folder to search, instead of $COVNOISE_DATA and the usual ones";
   add(*data, "list", "Show the known data sets and where they are", arguments, list, false)
       ->add_option("--data-dir", arguments->directory, where);
   add(*data, "verify", "Check the files of a data set", arguments, verify, true)
