@@ -66,7 +66,7 @@ struct Options {
 class Step {
  public:
   Step(const std::string& model, const Regime& regime, const Options& options) : options_(options) {
-    const bool grey = model == "mlp" || model == "lenet";
+    const bool grey = model == "mlp" || model == "lenet" || model == "f1";
     ModelOptions shape;
     shape.input = grey ? InputShape{1, 28, 28} : InputShape{3, 32, 32};
     shape.ghost_batch = 128;

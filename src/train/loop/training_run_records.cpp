@@ -51,7 +51,7 @@ void TrainingRun::log_step(const StepResult& result, MetricsWriter& metrics) {
     record["temperature"] = rate / static_cast<double>(context.batch);
     if (!step_.weight_noise())  // noise in the weights does not diffuse
       record["noise_temperature"] = result.noise_clip_factor * result.noise_clip_factor / result.clip_factor *
-                                    step_.injection().noise_temperature(context, result.noise_scale);
+                                    step_.injection().noise_temperature(context, result.scale);
   }
   record["images_per_s"] = images_per_second();
   record["seconds"] = seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();

@@ -207,7 +207,7 @@ StepResult TrainingStep::result_of(const Launched& launched, const StepMetrics& 
     const auto details = launched.details.cpu();
     const auto* values = details.data_ptr<double>();
     result.noise_norm = values[0], result.clip_factor = values[1], result.noise_clip_factor = values[2];
-    result.weight_norm = values[3], result.noise_scale = values[4];
+    result.weight_norm = values[3], result.scale = values[4];
   }
   if (launched.penalty.defined()) {
     const auto penalty = launched.penalty.cpu();

@@ -26,7 +26,7 @@ struct StepResult {
   double clip_factor = 1;                  ///< of the gradient; 1 where nothing was clipped
   double noise_clip_factor = 1;            ///< of the noise: the same, or its own with noise.clip_norm
   double weight_norm = 0;                  ///< of all parameters, after the step
-  double noise_scale = 0;                  ///< s
+  double scale = 0;                        ///< s of the noise
   std::optional<double> fisher_trace;      ///< if the step collected squares
   std::optional<double> covariance_trace;  ///< Tr S of per-example gradients, likewise, but not of labels of the model
   std::optional<double> penalty;           ///< estimate of the ghost penalty, in a step with details that has it

@@ -71,6 +71,11 @@ INSTANTIATE_TEST_SUITE_P(
         OneRankCase{"multiplicative", {"noise.structure=multiplicative"}},
         // A difference of two passes, in which ReLUs of ghost batches of two examples enlarge rounding.
         OneRankCase{"penalty", {"noise.penalty=1e-3", "noise.penalty_every=2", "noise.penalty_step=0.1"}, 1e-3},
+        // A pass at weights that the gradient moved, which depends on its rounding.
+        OneRankCase{"sharp",
+                    {"noise.structure=diag-fisher", "train.sharpness=0.1", "train.sharpness_batch=8",
+                     "train.sharpness_every=2"},
+                    1e-3},
         OneRankCase{"clipped", {"noise.structure=diag-fisher", "train.clip_norm=0.5"}},
         OneRankCase{"in_weights", {"noise.structure=diag-fisher", "noise.placement=weights", "noise.radius=0.05"}},
         OneRankCase{"full_in_weights", {"noise.structure=full-fisher", "noise.placement=weights", "noise.scale=0.1"}},
