@@ -1,6 +1,7 @@
 #include "covnoise/experiment/sweep.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/core/internal/counted.h"
 #include "covnoise/core/internal/csv.h"
 #include "covnoise/core/internal/statistics.h"
 #include "covnoise/plot/internal/study_files.h"
@@ -100,6 +101,11 @@ std::vector<RunSpec> specs_of(const std::vector<SweepPoint>& points, const Known
   return specs;
 }
 
+std::string nothing_to_train(const std::vector<SweepPoint>& points, const EarlierTable& earlier) {
+  return fmt::format("{}, all in {} already: to train them again, give --table a new file, and no --earlier",
+                     counted(points.size(), "setting"), earlier->string());
+}
+
 /// From the runs below `out`, or from the table where it knows more.
 std::vector<SweepOutcome> ranked(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
                                  const KnownOutcomes& known) {
@@ -150,15 +156,19 @@ std::string remark(const SweepOutcome& outcome) {
 
 std::string sweep_plan(const std::vector<SweepPoint>& points, const std::filesystem::path& out,
                        const EarlierTable& earlier) {
+  const auto specs = specs_of(points, read_earlier(earlier, points));
+  if (specs.empty()) return nothing_to_train(points, earlier) + "\n";
   std::vector<Trained> runs;
-  for (const auto& spec : specs_of(points, read_earlier(earlier, points))) runs.push_back(look_up(spec, out));
+  for (const auto& spec : specs) runs.push_back(look_up(spec, out));
   return plan_text(runs);
 }
 
 SweepResult run_sweep(const std::vector<SweepPoint>& points, const RunnerOptions& options,
                       const EarlierTable& earlier) {
   const auto known = read_earlier(earlier, points);
-  const auto trained = run_all(specs_of(points, known), options);
+  const auto specs = specs_of(points, known);
+  if (specs.empty()) options.say(nothing_to_train(points, earlier));
+  const auto trained = run_all(specs, options);
   return {ranked(points, options.out, known), failures_of(trained)};
 }
 

@@ -108,7 +108,7 @@ TEST(PaperSearch, PlansWhatTheSavedTablesHave) {
   for (const auto& entry : fs::directory_iterator(root / "recipes/paper/search")) {
     const auto file = read_sweep_file(entry.path()).value();
     EXPECT_EQ(file.table.stem(), entry.path().stem());
-    EXPECT_EQ(sweep_plan(sweep_points(file.options), "none", root / file.table).substr(0, 7), "0 runs\n")
+    EXPECT_THAT(sweep_plan(sweep_points(file.options), "none", root / file.table), HasSubstr(" settings, all in "))
         << entry.path();
     ++files;
   }

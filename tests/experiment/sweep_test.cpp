@@ -21,6 +21,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::SizeIs;
 
 SweepOptions tiny() {
   SweepOptions options;
@@ -213,6 +214,19 @@ TEST_F(RunnerTest, TrainsWhatAnEarlierTableDoesNotHave) {
   EXPECT_EQ(outcomes[1].ended, 2);
   EXPECT_LT(outcomes[1].accuracy, 0.99);
   EXPECT_FALSE(fs::exists(options().out / "runs" / points[0].runs[0].name));
+}
+
+TEST_F(RunnerTest, SaysThatAnEarlierTableHasAllSettings) {
+  auto sweep = tiny();
+  sweep.vary = {"train.lr=0.05,0.1"};
+  const auto points = sweep_points(sweep);
+  const auto table = folder_.path() / "sweep.csv";
+  save_sweep({{points[0], 1, 0, 0.99, 0, 0.99}, {points[1], 1, 0, 0.98, 0, 0.98}}, folder_.path());
+  const auto line = "2 settings, all in " + table.string() +
+                    " already: to train them again, give --table a new file, and no --earlier\n";
+  EXPECT_EQ(sweep_plan(points, options().out, table), line);
+  EXPECT_THAT(run_sweep(points, options(), table).outcomes, SizeIs(2));
+  EXPECT_EQ(said_, line);
 }
 
 TEST_F(RunnerTest, AnInterruptedSweepIsResumed) {
