@@ -158,17 +158,19 @@ plot::Figure forest_figure(const Context& context, const std::vector<ComparedRow
   figure.title = context.item.title + ", differences";
   figure.subtitle =
       "Welch's 95 % confidence intervals; numbers of seeds of both regimes in brackets. An interval that leaves its "
-      "panel "
-      "ends in an arrow. The pooled difference is the mean of a random-effects model.";
+      "panel ends in an arrow.";
   figure.columns = 2;
   figure.panel_width = 330;
   figure.shared_legend = true;
+  bool pooled = false;
   for (const auto& compared : comparisons) {
     if (!compared.comparison.drawn) continue;
     auto panel = forest_panel(compared);
     if (panel.y.categories.empty()) continue;  // nothing measured yet
+    pooled = pooled || compared.pooled.rows > 1;
     figure.panels.push_back(std::move(panel));
   }
+  if (pooled) figure.subtitle += " The pooled difference is the mean of a random-effects model.";
   if (figure.panels.empty()) figure.panels.push_back(forest_panel(comparisons.front()));
   return figure;
 }

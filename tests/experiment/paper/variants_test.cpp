@@ -131,6 +131,7 @@ TEST_F(VariantsTest, AreComparedWithTheLargeBatch) {
   const auto figure = read_file(results() / "variants/variants.svg");
   EXPECT_THAT(figure, HasSubstr("lb-diag-x2 (3, 3)"));
   EXPECT_THAT(figure, ::testing::Not(HasSubstr("lb-kfac"))) << "which has not been trained";
+  EXPECT_THAT(figure, ::testing::Not(HasSubstr("random-effects"))) << "it has no pooled difference";
 }
 
 /// Noise for a quarter of 50 epochs: 12 had it throughout, and the highest of the losses of the two after them counts.
