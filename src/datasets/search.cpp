@@ -121,8 +121,8 @@ FoundFiles require_files(const FileSet& set, const DataOptions& options) {
   for (const fs::path& place : data_search_places(options)) places.push_back(place.string());
   for (const Layout& layout : set.layouts) folders.push_back(layout.folder);
   throw Error(
-      fmt::format("{0} was not found in {1} (as {2}, {0}, or directly there){3}: run `covnoise data fetch {0}` or "
-                  "give --data-dir",
+      fmt::format("{0} was not found in {1} (as {2}, {0}, or directly there){3}: run `covnoise data fetch {0}`, or "
+                  "name its folder with --data-dir or the variable COVNOISE_DATA",
                   set.summary.name, fmt::join(places, ", "), fmt::join(folders, ", "),
                   look.incomplete.empty() ? "" : "; " + look.incomplete));
 }

@@ -94,10 +94,11 @@ TEST_F(Search, ErrorListsTheFolders) {
   tiny_.write_plain(folder_ / "d");
   fs::remove(folder_ / "d/test-labels");
   const std::string message = error_of([&] { require_files(set_, {folder_ / "d"}); });
-  EXPECT_THAT(message, AllOf(HasSubstr("tiny was not found in " + (folder_ / "d").string()), HasSubstr("Tiny/raw"),
-                             ::testing::Not(HasSubstr((folder_ / "variable").string())),
-                             HasSubstr((folder_ / "d").string() + " lacks test-labels"),
-                             HasSubstr("`covnoise data fetch tiny`")));
+  EXPECT_THAT(message,
+              AllOf(HasSubstr("tiny was not found in " + (folder_ / "d").string()), HasSubstr("Tiny/raw"),
+                    ::testing::Not(HasSubstr((folder_ / "variable").string())),
+                    HasSubstr((folder_ / "d").string() + " lacks test-labels"), HasSubstr("`covnoise data fetch tiny`"),
+                    HasSubstr("--data-dir or the variable COVNOISE_DATA")));
 }
 
 TEST_F(Search, DoesNotTakeOneSetForAnother) {
