@@ -1,4 +1,5 @@
 #include "covnoise/core/internal/file.h"
+#include "support/paths.h"
 #include "support/program.h"
 
 #include <gmock/gmock.h>
@@ -23,6 +24,14 @@ TEST_F(PaperCommand, PlansAnItem) {
   EXPECT_THAT(output, HasSubstr("10 runs"));
   EXPECT_THAT(output, HasSubstr("cifar10-vgg16/lb-diag-match-s1"));
   EXPECT_THAT(run({"fig4", "--dry-run"}).output, HasSubstr("no training"));
+}
+
+TEST_F(PaperCommand, SaysWhatItsFoldersAreForAndHowLongItTakes) {
+  const auto help = run({"--help"}).output;
+  EXPECT_THAT(help, HasSubstr("folder for runs/ and logs/, and for results/ unless --results is given"));
+  EXPECT_THAT(help, HasSubstr("folder whose tables, figures and records are read and written"));
+  for (const auto& text : {help, read_file(testing::source_dir() / "docs/paper.md")})
+    EXPECT_THAT(text, HasSubstr("about a minute on two cores"));
 }
 
 TEST_F(PaperCommand, RefusesInOneLine) {

@@ -86,7 +86,7 @@ void add_paper_command(CLI::App& app) {
   auto* command = app.add_subcommand("paper", "Reproduce a table or figure of the paper");
   command->footer("Items:\n" + paper::describe_items());
   command->add_option("item", arguments->item, "table1, ... (see below)");
-  command->add_flag("--quick", arguments->options.quick, "small version on embedded data: two minutes on two cores");
+  command->add_flag("--quick", arguments->options.quick, "small version on embedded data: about a minute on two cores");
   command->add_flag("--plan,--dry-run", arguments->plan, "list the runs and stop");
   command->add_flag("--collect", arguments->collect, "train nothing: report the available runs");
   command->add_option("--seeds", arguments->options.seeds, "seeds to train, e.g. 0,1,2")
@@ -105,13 +105,14 @@ void add_paper_command(CLI::App& app) {
       "--recipes", arguments->recipes,
       "folder with recipes to use instead of the built-in ones; rows that have none there are left out");
   command->add_option("--results", arguments->results,
-                      "folder for tables, figures and records (default: results/ in --out)");
+                      "folder whose tables, figures and records are read and written (default: results/ in --out)");
   command->add_option("--scale", arguments->options.scale, "factor of epochs and examples, for tests")
       ->check(CLI::Range(0.01, 1.0))
       ->group("");
   add_experiment_options(*command, arguments->experiment);
   command->get_option("--out")->description(
-      "folder for runs/, logs/ and results/ (default runs/paper, quick: runs/paper-quick)");
+      "folder for runs/ and logs/, and for results/ unless --results is given (default runs/paper, quick: "
+      "runs/paper-quick)");
   add_documents(*command);
   add_recipes(*command);
   add_ground(*command);

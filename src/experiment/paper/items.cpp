@@ -98,7 +98,7 @@ const std::vector<Row> kQuickAll = {{"quick-glyphs-mlp", "glyphs, MLP"},
                                     {"quick-glyphs-lenet", "glyphs, LeNet"},
                                     {"quick-textures-resnet8", "textures, ResNet8"}};
 
-/// Takes about two minutes on two cores.
+/// Takes about a minute on two cores.
 Effort small() {
   Effort effort;
   effort.seeds = {0, 1};
