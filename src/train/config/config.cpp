@@ -8,6 +8,7 @@
 #include "covnoise/core/internal/digest.h"
 #include "covnoise/core/internal/file.h"
 #include "covnoise/core/internal/toml_text.h"
+#include "covnoise/nn/model_zoo.h"
 #include "covnoise/noise/injection.h"
 #include "covnoise/noise/penalty.h"
 #include "covnoise/train/regimes.h"
@@ -18,6 +19,15 @@
 
 namespace covnoise {
 namespace {
+
+/// Whether the network normalises by ghost batches. One that is not in the table may.
+bool may_normalise(const std::string& model) {
+  try {
+    return model_info(model).batch_statistics;
+  } catch (const Error&) {
+    return true;
+  }
+}
 
 /// Sharpness is that of micro-batches of one size, of whole ghost batches; a smaller batch is one of them.
 void check_sharpness(const TrainConfig& train, std::int64_t batch, std::int64_t ghost) {
@@ -37,13 +47,17 @@ void check_sharpness(const TrainConfig& train, std::int64_t batch, std::int64_t 
                       train.micro_batch, train.sharpness_batch));
 }
 
-/// A step of `batch` examples is a whole number of ghost batches, and so is every micro-batch of it. A batch smaller
-/// than a ghost batch is one.
-void check_batch(const TrainConfig& train, std::int64_t batch, const std::string& key) {
-  const std::int64_t ghost = train.ghost_batch > 0 ? std::min(train.ghost_batch, batch) : batch;
+/// Where the network normalises, a step of `batch` examples is a whole number of ghost batches, and so is every
+/// micro-batch of it. A batch smaller than a ghost batch is one.
+void check_batch(const Config& config, std::int64_t batch, const std::string& key) {
+  const auto& train = config.train;
+  const std::int64_t largest = train.ghost_batch > 0 ? std::min(train.ghost_batch, batch) : batch;
+  const std::int64_t ghost = may_normalise(config.model) ? largest : 1;
   if (batch % ghost != 0) {
-    throw Error(fmt::format("{} = {} is not a whole number of ghost batches (train.ghost_batch = {})", key, batch,
-                            train.ghost_batch));
+    throw Error(
+        fmt::format("{} = {} is not a whole number of ghost batches (train.ghost_batch = {}); choose a multiple of "
+                    "it, or set train.ghost_batch to a divisor of the batch",
+                    key, batch, train.ghost_batch));
   }
   if (train.micro_batch > 0 && train.micro_batch < batch && train.micro_batch % ghost != 0) {
     throw Error(
@@ -60,10 +74,11 @@ void check_warmup(const char* key, double warmup, std::int64_t epochs) {
                       epochs));
 }
 
-void check_batch_schedule(const TrainConfig& train) {
+void check_batch_schedule(const Config& config) {
+  const auto& train = config.train;
   std::int64_t last = 0;
   for (const auto& change : train.batch_schedule) {
-    check_batch(train, change.batch, "train.batch_schedule's batch");
+    check_batch(config, change.batch, "train.batch_schedule's batch");
     const std::int64_t epoch = epoch_of_setting(change.epoch, train.epochs);
     if (epoch < last) throw Error(fmt::format("train.batch_schedule goes back in time at epoch {}", change.epoch));
     last = epoch;
@@ -180,8 +195,8 @@ void check_config(const Config& config) {
     if (!problem.empty()) throw Error(fmt::format("{} = {}: {}", field.key, value_text(field, config), problem));
   }
   regime_fragment(config.regime);
-  check_batch(config.train, config.train.batch, "train.batch");
-  check_batch_schedule(config.train);
+  check_batch(config, config.train.batch, "train.batch");
+  check_batch_schedule(config);
   check_warmup("train.warmup", config.train.warmup, config.train.epochs);
   check_warmup("noise.match_warmup", config.noise.match_warmup, config.train.epochs);
   check_noise(config);

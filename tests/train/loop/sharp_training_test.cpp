@@ -210,7 +210,7 @@ TEST(SharpTraining, KeepsItsMicroBatchesAfterASmallBatch) {
 
 TEST(SharpTraining, RefusesMicroBatchesThatDoNotFit) {
   const auto refused = [](std::vector<std::string> settings, const std::string& why) {
-    settings.insert(settings.end(), {"train.batch=256", "train.sharpness=0.1"});
+    settings.insert(settings.end(), {"model=resnet8", "train.batch=256", "train.sharpness=0.1"});
     EXPECT_THAT([&] { load_config(std::nullopt, settings); }, ThrowsMessage<Error>(HasSubstr(why)));
   };
   refused({"train.sharpness_batch=96", "train.ghost_batch=64"}, "256 examples is not a multiple of train.sharpness_b");
