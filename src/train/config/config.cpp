@@ -148,6 +148,45 @@ class StepScheduleKeys {
   TrainConfig before_;
 };
 
+/// While it lives, sharpness and the penalty have no value. In the end their keys are refused where nobody gave one:
+/// they would have no effect. A value of 0 switches them off, whatever their keys are.
+class FeatureKeys {
+ public:
+  explicit FeatureKeys(Config& config)
+      : config_(config),
+        features_{{"train.sharpness", &config.train.sharpness, config.train.sharpness},
+                  {"noise.penalty", &config.noise.penalty, config.noise.penalty}} {
+    for (auto& feature : features_) *feature.strength = kUnset;
+  }
+  void finish() {
+    for (auto& feature : features_) {
+      if (*feature.strength != kUnset) continue;
+      *feature.strength = feature.before;
+      if (feature.before == 0) refuse_keys_of(feature.key);
+    }
+  }
+
+ private:
+  struct Feature {
+    std::string key;
+    double* strength;
+    double before;
+  };
+
+  void refuse_keys_of(const std::string& feature) const {
+    const Config defaults;
+    for (const auto& field : config_fields()) {
+      const std::string value = value_text(field, config_);
+      require(field.key.rfind(feature + "_", 0) != 0 || value == value_text(field, defaults),
+              fmt::format("{0} = {1} has no effect without {2}; set {2} or leave {0} out", field.key, value, feature));
+    }
+  }
+
+  static constexpr double kUnset = -1;  // no recipe may say that
+  Config& config_;
+  std::vector<Feature> features_;
+};
+
 /// Where a configuration comes from, as the start of an error; nothing where it has no file.
 std::string origin(const std::string& name, const std::vector<std::string>& overrides) {
   if (name.empty()) return "";
@@ -176,6 +215,7 @@ Config merged(const Recipe* recipe, const std::string& name, const std::vector<s
 
   with_prefix(where, [&] { Recipe(regime_fragment(regime), "regime " + regime).apply(config); });
   StepScheduleKeys steps(config.train);
+  FeatureKeys features(config);
   if (recipe) {
     recipe->apply(config);
     config.regime = regime;
@@ -183,7 +223,10 @@ Config merged(const Recipe* recipe, const std::string& name, const std::vector<s
   }
   for (const auto& setting : overrides) apply_override(config, setting);
   steps.finish();
-  with_prefix(where, [&] { check_config(config); });
+  with_prefix(where, [&] {
+    features.finish();
+    check_config(config);
+  });
   return config;
 }
 

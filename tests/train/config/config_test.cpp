@@ -226,6 +226,26 @@ TEST_F(RecipeTest, TakesAnyBatchWhereNothingIsNormalised) {
   EXPECT_THAT(error("model = 'my own'", {"train.batch=1000"}), HasSubstr("ghost batches")) << "it may normalise";
 }
 
+TEST_F(RecipeTest, RefusesKeysThatHaveNoEffect) {
+  for (const std::string key :
+       {"sharpness_after = 0.75", "sharpness_batch = 512", "sharpness_every = 2", "sharpness_along = \"momentum\""}) {
+    const auto name = "train." + key.substr(0, key.find(' '));
+    EXPECT_EQ(error("[train]\n" + key), "r.toml: train." + key +
+                                            " has no effect without train.sharpness; set "
+                                            "train.sharpness or leave " +
+                                            name + " out");
+    EXPECT_EQ(error("[train]\nbatch = 1024\nsharpness = 0.1\n" + key), "no error");
+  }
+  EXPECT_THAT(error("", {"noise.penalty_every=2"}),
+              HasSubstr("noise.penalty_every = 2 has no effect without noise.penalty; set"));
+  EXPECT_THAT(error("", {"noise.penalty_step=0.1"}), HasSubstr("noise.penalty_step = 0.1 has no effect"));
+  EXPECT_EQ(error("", {"train.sharpness_after=0", "noise.penalty_every=1"}), "no error");  // the defaults
+  EXPECT_EQ(load("[noise]\npenalty = 0.1\npenalty_every = 2", {"noise.penalty=0"}).noise.penalty, 0) << "switched off";
+  Config run;
+  run.train.sharpness_after = 0.75;
+  EXPECT_EQ(parse_config(to_toml(run), "config.toml").train.sharpness_after, 0.75) << "runs of earlier versions";
+}
+
 TEST_F(RecipeTest, RefusesBrokenCombinations) {
   EXPECT_THAT(error("", {"train.batch_schedule=[[3, 256, 0], [2, 128, 0]]"}), HasSubstr("back in time"));
   EXPECT_THAT(error("", {"regime=lb-full", "noise.refresh=2"}), HasSubstr("noise.refresh = 2 is not possible"));
@@ -370,8 +390,9 @@ TEST(Config, DifferenceNamesKeysButNotHowItRuns) {
 
 /// Not how often something is measured or kept, but what is computed.
 TEST(Config, DifferenceNamesHowOftenStepsAreSharpOrPenalised) {
-  const auto here = load_config({}, {"train.sharpness_every=2", "noise.penalty_every=3"});
-  EXPECT_THAT(difference(load_config({}, {}), here),
+  Config here;
+  here.train.sharpness_every = 2, here.noise.penalty_every = 3;
+  EXPECT_THAT(difference(Config(), here),
               ElementsAre("train.sharpness_every: 1 there, 2 here", "noise.penalty_every: 1 there, 3 here"));
 }
 

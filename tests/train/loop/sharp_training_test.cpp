@@ -225,7 +225,7 @@ TEST(SharpTraining, RefusesMicroBatchesThatDoNotFit) {
   refused({"train.sharpness_every=0"}, "train.sharpness_every");
   refused({"train.sharpness_along=descent"}, "train.sharpness_along");
   refused({"train.sharpness_along=momentum", "train.momentum=0"}, "needs a momentum");
-  load_config(std::nullopt, {"train.sharpness_along=momentum", "train.momentum=0"});  // no sharpness
+  load_config(std::nullopt, {"train.sharpness=0", "train.sharpness_along=momentum", "train.momentum=0"});
   auto config = load_config(std::nullopt, {"train.batch=64", "train.ghost_batch=64", "train.sharpness=0.1"});
   resolve_defaults(config);
   EXPECT_EQ(config.train.sharpness_batch, 64);
