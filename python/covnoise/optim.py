@@ -51,7 +51,9 @@ class Noisy(torch.optim.Optimizer):
             raise ValueError(f"covnoise: structure '{structure}' is not known; known: {', '.join(STRUCTURES)}")
         if placement not in PLACEMENTS:
             raise ValueError(f"covnoise: placement '{placement}' is not known; known: {', '.join(PLACEMENTS)}")
-        if isinstance(scale, str) and (scale != "match" or match_lr is None):
+        if scale == "match" and match_lr is None:
+            raise ValueError('covnoise: scale="match" needs match_lr, the small batch\'s learning rate')
+        if isinstance(scale, str) and scale != "match":
             raise ValueError(f"covnoise: scale '{scale}' must be a number, or \"match\" with match_lr")
         if clip_norm is not None and clip_norm <= 0:
             raise ValueError(f"covnoise: clip_norm = {clip_norm} must be above 0, or None")

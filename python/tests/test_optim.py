@@ -291,7 +291,7 @@ def test_the_noise_of_accumulated_passes_is_that_of_the_batch(data):
 @pytest.mark.parametrize("options, message", [
     ({"structure": "kfac"}, "known: none, diag-fisher, full-fisher, fisher-trace, isotropic, multiplicative"),
     ({"placement": "weights"}, "known: update, gradient"),
-    ({"scale": "match"}, "match_lr"),
+    ({"scale": "match"}, "covnoise: scale=\"match\" needs match_lr, the small batch's learning rate"),
     ({"scale": "large"}, "must be a number"),
 ])
 def test_wrong_options(options, message):
