@@ -1,6 +1,7 @@
 """Noise around any optimizer."""
 from __future__ import annotations
 
+import warnings
 from typing import Any, Callable, Optional, Union
 
 import torch
@@ -70,6 +71,7 @@ class Noisy(torch.optim.Optimizer):
         self.clip_norm = clip_norm
         self._check_parameters()
         self.steps = 0
+        self._batch_seen = False
         self.noise_by_hook = False  # distributed.add_noise_to adds the noise instead
         self._names: Optional[dict[int, str]] = None  # known after the first step, because a model's modules are many
         self._offsets: Optional[dict[int, int]] = None
@@ -110,6 +112,7 @@ class Noisy(torch.optim.Optimizer):
         """s of this step for a batch of M_L examples."""
         if not self.structure.scaled_by_batch:
             return 1.0 if isinstance(self.scale, str) else float(self.scale)
+        self._warn_of_a_small_batch(examples)
         missing = max(0.0, 1.0 / self.small_batch - 1.0 / max(examples, 1))
         if not isinstance(self.scale, str) or missing == 0:
             return float(missing**0.5 * (1.0 if isinstance(self.scale, str) else self.scale))
@@ -119,6 +122,13 @@ class Noisy(torch.optim.Optimizer):
         large = group["lr"] / (1 - momentum)
         squared = max(0.0, small / large / self.small_batch - 1.0 / examples)
         return float((squared / (1 - momentum)**2 if self.placement == "update" else min(squared, missing))**0.5)
+
+    def _warn_of_a_small_batch(self, examples: int) -> None:
+        """Only of the first batch: the last one of an epoch may be smaller than the others."""
+        if examples <= self.small_batch and not self._batch_seen:
+            warnings.warn(f"covnoise: there is no noise, because the batch size, {examples}, is not larger than small_batch = "
+                          f"{self.small_batch}; raise the batch size or lower small_batch", stacklevel=2)
+        self._batch_seen = True
 
     def on(self) -> bool:
         """Whether the next step has noise."""

@@ -159,10 +159,26 @@ def test_small_batches_and_stopped_noise_change_nothing(data):
     model, plain = small_network(), small_network()
     opt, other = noisy(model), torch.optim.SGD(plain.parameters(), lr=0.5)
     opt.small_batch = LARGE
-    step(model, opt, data)
+    with pytest.warns(UserWarning, match="batch size, 12, is not larger than small_batch = 12; raise"):
+        step(model, opt, data)
     losses_of(plain, *data).mean().backward()
     other.step()
     torch.testing.assert_close(values(model), values(plain), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("structure", ["diag-fisher", "full-fisher"])
+def test_a_smaller_batch_after_the_first_is_no_mistake(structure, data, recwarn):
+    model = small_network()
+    opt = noisy(model, structure)
+    step(model, opt, data)
+    for _ in range(2):
+        step(model, opt, [part[:SMALL] for part in data])
+    assert not recwarn
+    model = small_network()
+    opt = noisy(model, structure)
+    for _ in range(2):
+        step(model, opt, [part[:SMALL] for part in data])
+    assert len(recwarn) == 1
 
 
 @pytest.mark.parametrize("placement", ["update", "gradient"])
