@@ -65,6 +65,31 @@ std::vector<std::size_t> telling_keys(const std::vector<Values>& family) {
   return keys;
 }
 
+/// The name of all runs of a group; empty if they have none, or several.
+std::string common_name(const Group& group, const std::vector<Run>& runs) {
+  const std::string& name = runs[group.runs.front()].name;
+  const bool common =
+      std::all_of(group.runs.begin(), group.runs.end(), [&](std::size_t i) { return runs[i].name == name; });
+  return common ? name : "";
+}
+
+/// Replaces the labels of groups by their names where no other group of the model and data set has one of the two.
+void prefer_names(std::vector<Group>& groups, const std::vector<Run>& runs) {
+  using Title = std::tuple<std::string, std::string, std::string>;
+  const auto titled = [&](const Group& group, const std::string& label) {
+    const Config& config = runs[group.runs.front()].config;
+    return Title{config.model, config.data.name, label};
+  };
+  std::map<Title, std::set<const Group*>> claims;
+  for (const auto& group : groups) {
+    for (const auto& label : {group.label, common_name(group, runs)}) claims[titled(group, label)].insert(&group);
+  }
+  for (auto& group : groups) {
+    const std::string name = common_name(group, runs);
+    if (!name.empty() && claims[titled(group, name)].size() == 1) group.label = name;
+  }
+}
+
 }  // namespace
 
 Values shown_values(const Config& config) {
@@ -94,6 +119,7 @@ std::vector<Group> group_runs(const std::vector<Run>& runs) {
       groups.push_back({label, indices});
     }
   }
+  prefer_names(groups, runs);
   return groups;
 }
 

@@ -4,6 +4,7 @@
 #include "covnoise/train/internal/software.h"
 
 #include <algorithm>
+#include <string>
 
 namespace covnoise::report {
 namespace {
@@ -39,6 +40,15 @@ bool ends_not_finite(const Json& table) {
   return false;
 }
 
+/// Other commands than `covnoise paper` put runs directly in a folder "runs".
+std::string name_of(const StoredRun& run) {
+  const std::string name = run.name(), seed = "-s" + std::to_string(run.config().seed);
+  const bool folder = run.path().filename() == name;
+  if (folder && run.path().parent_path().filename() == "runs") return "";
+  const bool fits = name.size() > seed.size() && name.compare(name.size() - seed.size(), seed.size(), seed) == 0;
+  return fits ? name.substr(0, name.size() - seed.size()) : "";
+}
+
 std::size_t rows_of(const Json& table) { return table.empty() ? 0 : table.front().size(); }
 
 }  // namespace
@@ -46,6 +56,7 @@ std::size_t rows_of(const Json& table) { return table.empty() ? 0 : table.front(
 Run read_run(const StoredRun& stored) {
   Run run;
   run.path = stored.path();
+  run.name = name_of(stored);
   run.config = stored.config();
   run.software = stored.document(kSoftware);
   const auto records = stored.metrics();

@@ -110,6 +110,36 @@ TEST_F(Collect, LabelsSayWhatTellsTheGroupsOfARegimeApart) {
                           "lb, train.lr 0.25, train.momentum 0.9", "lb, train.lr 0.5, train.momentum 0.25"));
 }
 
+/// Runs of `covnoise paper`: the folder of a row has NAME-sSEED, or its records.
+TEST_F(Collect, LabelsAreNamesWhereRunsHaveThem) {
+  Config calm = run_config("lb", 0);
+  calm.train.lr = 0.25;
+  make("row/lb-s0", run_config("lb", 0));
+  make("row/lb-s1", run_config("lb", 1));
+  make("row/lb-calm-s0", calm);
+  EXPECT_THAT(labels(collect({folder_ / "row"})), ElementsAre("lb", "lb-calm"));
+  update_records(folder_ / "records/runs/row.jsonl.gz",
+                 {StoredRun(folder_ / "row/lb-s0").record({}), StoredRun(folder_ / "row/lb-calm-s0").record({})});
+  EXPECT_THAT(labels(collect({folder_ / "records"})), ElementsAre("lb", "lb-calm"));
+  make("runs/lb-calm-s0", calm);
+  EXPECT_THAT(labels(collect({folder_ / "runs"})), ElementsAre("lb")) << "a run of covnoise train";
+  make("other/calm-s5", calm);
+  EXPECT_THAT(labels(collect({folder_ / "other"})), ElementsAre("lb")) << "its seed is 0";
+}
+
+TEST_F(Collect, LabelsOfTwoConfigurationsDiffer) {
+  Config calm = run_config("lb", 0), calmer = run_config("lb", 0);
+  calm.train.lr = 0.25, calmer.train.lr = 0.125;
+  make("a/calm-s0", calm);
+  make("b/calm-s0", calmer);
+  make("a/mine-s0", run_config("lb", 0));
+  EXPECT_THAT(labels(collect({folder_.path()})), ElementsAre("mine", "lb, train.lr 0.125", "lb, train.lr 0.25"));
+  make("b/lb, train.lr 0.25-s0", run_config("sb", 0));  // the label of another group
+  make("b/yours-s1", run_config("lb", 1));              // another name of the first group
+  EXPECT_THAT(labels(collect({folder_.path()})),
+              ElementsAre("sb", "lb, train.lr 0.0", "lb, train.lr 0.125", "lb, train.lr 0.25"));
+}
+
 TEST_F(Collect, ReadsColumnsWithWhatIsAbsentAndWhatIsNotFinite) {
   const std::string line = R"({"kind":"epoch","step":20,"epoch":2,"test_loss":null,"extra":4,"word":"x"})"
                            "\n";

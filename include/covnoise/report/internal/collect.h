@@ -16,6 +16,7 @@ enum class State { kFinished, kUnfinished, kDiverged };
 /// is not finite is the text "nan".
 struct Run {
   std::filesystem::path path;  ///< its folder, or FILE#NAME if only a record is available
+  std::string name;            ///< in <row>/<name>-s<seed>, as `covnoise paper` calls runs; otherwise empty
   Config config;
   State state = State::kUnfinished;
   std::string note;                   ///< the message of a run that diverged
@@ -24,8 +25,9 @@ struct Run {
   nlohmann::ordered_json epochs, steps;
 };
 
-/// Runs whose configurations differ only in the seed and in keys that do not change the training. The label is the
-/// regime, followed by as few keys as distinguish the group from others of its model, data set and regime.
+/// Runs whose configurations differ only in the seed and in keys that do not change the training. The label is the name
+/// that all of them have, if no other group of the model and data set has it; otherwise the regime, followed by as few
+/// keys as distinguish the group from others of its model, data set and regime.
 struct Group {
   std::string label;
   std::vector<std::size_t> runs;  ///< indices, by seed
