@@ -36,7 +36,7 @@ GhostPenalty::GhostPenalty(const NoiseOptions& options, torch::nn::Module& modul
 
 GradientPass::GroupSigns GhostPenalty::signs(const StepContext& context) const {
   check_penalty(options_, context.batch);
-  const bool large = context.batch > options_.estimator_group();  // one group is a small batch, which loses nothing
+  const bool large = context.batch > options_.small_batch;  // a small batch loses nothing that a penalty would replace
   if (options_.penalty == 0 || !large || context.step % options_.penalty_every != 0) return {};
   return {options_.estimator_group(), /*alone=*/false};
 }

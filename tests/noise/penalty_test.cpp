@@ -191,13 +191,14 @@ TEST_F(PenaltyTest, IsKTimesAsStrongInEveryKthStep) {
   EXPECT_EQ(penalty.signs(penalty_context(9)).size, kPenaltyGroup);
 }
 
-/// One group alone is a small batch, which loses nothing that a penalty would have to replace.
-TEST_F(PenaltyTest, IsNotOfABatchOfOneGroup) {
-  const GhostPenalty penalty(penalty_options(0.01), *network_, penalised_.parameters);
+/// A small batch loses nothing that a penalty would have to replace. A large one may be one group.
+TEST_F(PenaltyTest, IsNotOfTheSmallBatch) {
+  auto options = penalty_options(0.01);
   auto context = penalty_context(0);
-  EXPECT_EQ(penalty.signs(context).size, kPenaltyGroup);
   context.batch = kPenaltyGroup;
-  EXPECT_EQ(penalty.signs(context).size, 0);
+  EXPECT_EQ(GhostPenalty(options, *network_, penalised_.parameters).signs(context).size, 0);
+  context.batch = options.group = 2 * kPenaltyGroup;
+  EXPECT_EQ(GhostPenalty(options, *network_, penalised_.parameters).signs(context).size, 2 * kPenaltyGroup);
 }
 
 TEST_F(PenaltyTest, IsZeroWhereAllGradientsAre) {

@@ -29,13 +29,15 @@ class NoisyGradient {
     std::int64_t steps = 0;        ///< of the training, of which the noise takes noise.stop_after; 0: it never stops
     std::int64_t micro_batch = 0;  ///< examples that pass at once; 0: the batch, or with `micro` the noise's group
     std::uint64_t seed = 0;        ///< of the noise
+    /// Largest norm of gradient plus noise, or with noise.clip_norm of the gradient alone; 0: no clipping. Not the
+    /// loop's own clipping: the momentum buffer would keep what that takes from noise in the update.
+    double clip_norm = 0;
   };
 
   /// The optimizer's momentum and learning rate are read at every step. noise.placement = update, the paper's, is for
   /// torch::optim::SGD without dampening: its noise is sent through the gradient so that the parameters are those of
   /// noise after the momentum buffer. Other optimizers take noise.placement = gradient, or weights: the gradient at
-  /// weights with noise, which they do not have outside `backward`. A loop that clips the gradient takes another than
-  /// update: the momentum buffer would keep what the clipping takes from the noise of one step and not of the next.
+  /// weights with noise, which they do not have outside `backward`.
   NoisyGradient(torch::nn::Module& module, GradientPass::Loss loss, const NoiseOptions& noise,
                 const torch::optim::Optimizer& optimizer, const Options& options);
   NoisyGradient(torch::nn::Module& module, GradientPass::Loss loss, const NoiseOptions& noise,
@@ -63,6 +65,7 @@ class NoisyGradient {
   StepContext context_of(std::int64_t batch) const;
   void attach_gradients();
   void pass_over(const GradientPass::Examples& examples, const GradientPass::Request& request, std::int64_t size);
+  StepNoise clip_both(StepNoise noise, const StepContext& context);
   void place(const StepNoise& noise);
 
   FlatParameters parameters_;

@@ -2,6 +2,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/nn/internal/other_weights.h"
+#include "train/loop/clipping.h"
 #include "train/loop/weight_noise.h"
 #include "train/ranks/differenced_noise.h"
 
@@ -59,6 +60,8 @@ NoisyGradient::NoisyGradient(torch::nn::Module& module, GradientPass::Loss loss,
       pass_(module, std::move(loss), parameters_, {noise.estimator_group(), micro_batch_, {}}),
       penalty_(noise, module, parameters_),
       optimizer_(optimizer) {
+  require(options.clip_norm >= 0,
+          fmt::format("NoisyGradient::Options::clip_norm = {:g} must be at least 0", options.clip_norm));
   const auto* sgd = checked_options(optimizer, noise.placement);
   placed_ = std::make_unique<Placed>(Placed{{noise.placement, sgd ? sgd->momentum() : 0, sgd && sgd->nesterov()}, {}});
   if (noise.placement == Placement::kWeights) placed_->in_weights.emplace(parameters_, noise.radius);
@@ -75,6 +78,7 @@ StepContext NoisyGradient::context_of(std::int64_t batch) const {
   const auto& options = optimizer_.param_groups()[0].options();
   context.lr = options.get_lr();
   if (const auto* sgd = sgd_options(optimizer_)) context.momentum = sgd->momentum();
+  context.clip_norm = options_.clip_norm;
   context.match_factor = match_factor_;
   return context;
 }
@@ -121,7 +125,7 @@ at::Tensor NoisyGradient::backward(const GradientPass::Examples& examples) {
   }
   const auto statistics = pass_.finish();
   const torch::NoGradGuard no_grad;
-  place(injection_.clipped(injection_.draw(statistics, context)).first);
+  const auto noise = injection_.draw(statistics, context);
   if (signs.size > 0) {
     penalty_.add(context, pass_.signed_sum(), [&](const GradientPass::GroupSigns& alone) {
       request.needs = {};
@@ -130,8 +134,23 @@ at::Tensor NoisyGradient::backward(const GradientPass::Examples& examples) {
       return pass_.signed_sum();
     });
   }
+  place(clip_both(noise, context));
   ++step_;
   return pass_.loss_sum() / size;
+}
+
+/// Clips the gradient in its place, and returns the noise.
+StepNoise NoisyGradient::clip_both(StepNoise noise, const StepContext& context) {
+  auto& gradient = parameters_.gradient();
+  if (const auto scale = injection_.clipped_scale(noise, gradient, context); scale.defined())
+    noise = {noise.tensor() * scale, {}, 1, {}};
+  noise = injection_.clipped(noise).first;
+  const bool in_weights = placed_->in_weights.has_value();
+  const bool together = !injection_.clips_noise() && !in_weights;
+  const auto clipped = clip(gradient, in_weights ? StepNoise() : noise, options_.clip_norm, together);
+  if (!clipped.factor.defined()) return noise;
+  gradient.mul_(clipped.factor);
+  return together && noise.defined() ? StepNoise{clipped.noise.tensor() * clipped.factor, {}, 1, {}} : noise;
 }
 
 void NoisyGradient::place(const StepNoise& noise) {

@@ -89,19 +89,30 @@ TEST(NoisyGradient, SurvivesGradientsThatAreTakenAway) {
   for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(network->parameters()[i].grad().equal(first[i]));
 }
 
-/// Noise after PyTorch's momentum buffer is that of our own optimizer in the update placement.
+/// Norms to which gradient and noise are clipped.
+struct Clips {
+  double both = 0, noise = 0;
+};
+
+/// Noise after PyTorch's momentum buffer is that of our own optimizer in the update placement, also where both are
+/// clipped by one factor, which is another one in each step, or apart.
 TEST(NoisyGradient, InTheUpdateEqualsOurOptimizer) {
-  for (const bool nesterov : {false, true}) {
+  for (const auto& [nesterov, clips] : std::vector<std::pair<bool, Clips>>{
+           {false, {}}, {true, {}}, {false, {0.5, 0}}, {true, {0.5, 0}}, {false, {0.5, 0.25}}}) {
     const auto ours = plain_network(), theirs = plain_network();
-    const auto noise = noise_options("diag-fisher");  // by micro-batches: the layers are PyTorch's
+    auto noise = noise_options("diag-fisher");  // by micro-batches: the layers are PyTorch's
+    noise.clip_norm = clips.noise;
     FlatParameters parameters(*ours);
     GradientPass pass(*ours, loss_on<Points>(*ours, point_losses), parameters, {});
     Injection injection(noise, *ours);
-    Sgd own(parameters, {0.9, nesterov, 0.01});
+    Sgd own(parameters, {0.9, nesterov, 0.01, clips.both, {}, clips.noise == 0});
     torch::optim::SGD sgd(theirs->parameters(),
                           torch::optim::SGDOptions(0.05).momentum(0.9).nesterov(nesterov).weight_decay(0.01));
-    NoisyGradient gradient(*theirs, loss_on<Points>(*theirs, point_losses), noise, sgd);
+    NoisyGradient::Options options;
+    options.clip_norm = clips.both;
+    NoisyGradient gradient(*theirs, loss_on<Points>(*theirs, point_losses), noise, sgd, options);
     EXPECT_EQ(gradient.injection().estimator(), "micro");
+    const auto before = weights(*ours).clone();
     for (std::int64_t step = 0; step < 5; ++step) {
       StepContext context;
       context.step = step;
@@ -109,11 +120,14 @@ TEST(NoisyGradient, InTheUpdateEqualsOurOptimizer) {
       pass.begin({injection.needs(context), 0, static_cast<std::uint32_t>(step)});
       for (std::int64_t i = 0; i < 4; ++i)
         pass.add(Points{points().x.narrow(0, 4 * i, 4), points().y.narrow(0, 4 * i, 4)});
-      own.step(0.05, injection.draw(pass.finish(), context), Placement::kUpdate);
+      const auto drawn = injection.draw(pass.finish(), context);
+      EXPECT_TRUE(clips.both == 0 || parameters.gradient().norm().item<double>() > clips.both);
+      own.step(0.05, injection.clipped(drawn).first, Placement::kUpdate);
       gradient.backward(points());
       sgd.step();
     }
-    EXPECT_LT(difference_of(weights(*ours), weights(*theirs)), 1e-12) << nesterov;
+    EXPECT_GT(difference_of(weights(*ours), before), 1e-3);
+    EXPECT_LT(difference_of(weights(*ours), weights(*theirs)), 1e-12) << nesterov << clips.both << clips.noise;
   }
 }
 
