@@ -50,7 +50,8 @@ std::vector<Field> make_fields() {
                      "share of the target that is spread evenly over all classes"),
       COVNOISE_FIELD(train.ema, from_to_below(0, 1),
                      "decay of the exponential average of the weights that is evaluated and saved; 0: none"),
-      COVNOISE_FIELD(train.ghost_batch, at_least(0), "examples normalised together, at most the smallest batch; 0: the whole batch"),
+      COVNOISE_FIELD(train.ghost_batch, at_least(0),
+                     "examples normalised together, at most the smallest batch; 0: the whole batch"),
       COVNOISE_FIELD(train.micro_batch, at_least(0), "examples in memory at once; 0: chosen by the program"),
       COVNOISE_FIELD(
           train.sharpness, at_least(0),
