@@ -1,8 +1,7 @@
 #include "covnoise/nn/dropout.h"
 
-#include "covnoise/ops/random.h"
-
 #include "covnoise/core/error.h"
+#include "covnoise/ops/random.h"
 
 #include <fmt/format.h>
 #include <torch/nn/modules/dropout.h>

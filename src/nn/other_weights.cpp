@@ -15,7 +15,7 @@ OtherWeights::OtherWeights(FlatParameters& parameters, const at::Tensor& weights
     if (buffer.is_floating_point())
       buffers_.push_back(std::move(buffer));
     else
-      marks_.emplace_back(buffer, buffer.clone());
+      others_.emplace_back(buffer, buffer.clone());
   }
   if (!buffers_.empty()) before_ = at::_foreach_add(buffers_, at::Scalar(0));
   if (!weights.defined()) return;
@@ -26,7 +26,7 @@ OtherWeights::OtherWeights(FlatParameters& parameters, const at::Tensor& weights
 OtherWeights::~OtherWeights() {
   const at::NoGradGuard no_grad;
   if (own_.defined()) values_.copy_(own_);
-  for (auto& [mark, before] : marks_) mark.copy_(before);
+  for (auto& [buffer, before] : others_) buffer.copy_(before);
   if (buffers_.empty()) return;
   at::_foreach_zero_(buffers_);
   at::_foreach_add_(buffers_, before_);

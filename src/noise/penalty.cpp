@@ -11,6 +11,7 @@
 #include <limits>
 
 namespace covnoise {
+
 void check_penalty(const NoiseOptions& options, std::int64_t batch) {
   require(std::isfinite(options.penalty) && options.penalty >= 0,
           fmt::format("noise.penalty = {:g} must be at least 0", options.penalty));
@@ -22,6 +23,7 @@ void check_penalty(const NoiseOptions& options, std::int64_t batch) {
           fmt::format("noise.penalty_every = {} must be at least 1", options.penalty_every));
   require(std::isfinite(options.penalty_step) && options.penalty_step > 0,
           fmt::format("noise.penalty_step = {:g} must be above 0", options.penalty_step));
+  if (batch <= options.small_batch) return;  // has none
   const std::int64_t group = options.estimator_group();
   require(group >= 1 && batch >= 1 && batch % group == 0,
           fmt::format("noise.penalty needs whole groups: a batch of {} examples is not a multiple of {}, the group "

@@ -195,8 +195,10 @@ TEST_F(PenaltyTest, IsKTimesAsStrongInEveryKthStep) {
 TEST_F(PenaltyTest, IsNotOfTheSmallBatch) {
   auto options = penalty_options(0.01);
   auto context = penalty_context(0);
-  context.batch = kPenaltyGroup;
-  EXPECT_EQ(GhostPenalty(options, *network_, penalised_.parameters).signs(context).size, 0);
+  for (const std::int64_t batch : {kPenaltyGroup / 2, kPenaltyGroup}) {
+    context.batch = batch;
+    EXPECT_EQ(GhostPenalty(options, *network_, penalised_.parameters).signs(context).size, 0);
+  }
   context.batch = options.group = 2 * kPenaltyGroup;
   EXPECT_EQ(GhostPenalty(options, *network_, penalised_.parameters).signs(context).size, 2 * kPenaltyGroup);
 }
@@ -253,7 +255,7 @@ TEST_F(PenaltyTest, RefusesWhatItCannotDo) {
   };
   auto options = penalty_options(0.01);
   EXPECT_THAT(refusal(options, 18), ThrowsMessage<Error>(HasSubstr("a batch of 18 examples is not a multiple of 4")));
-  EXPECT_THAT(refusal(options, 2), ThrowsMessage<Error>(HasSubstr("a batch of 2 examples is not a multiple of 4")));
+  EXPECT_THAT(refusal(options, 6), ThrowsMessage<Error>(HasSubstr("a batch of 6 examples is not a multiple of 4")));
   options.penalty_step = 0;
   EXPECT_THAT(refusal(options), ThrowsMessage<Error>(HasSubstr("noise.penalty_step = 0 must be above 0")));
   options = penalty_options(0.01);

@@ -129,7 +129,7 @@ TEST(Sharpness, RefusesDropoutThatDrawsAnewInEveryPass) {
   EXPECT_THAT(make, ::testing::ThrowsMessage<Error>(::testing::HasSubstr("layer 'theirs' is PyTorch's own dropout")));
 }
 
-/// Masks and counters, which are no numbers to add to.
+/// Masks and counters, which are not floating-point.
 TEST(Sharpness, LeavesBuffersOfOtherTypesAsTheyWere) {
   const auto network = testing::make_small_network("mlp", at::kFloat);
   const auto mask = testing::on_device(torch::tensor({true, false})), count = testing::on_device(torch::tensor(7));

@@ -23,8 +23,9 @@ class DropoutImpl : public torch::nn::Module {
   /// Begins a batch, before its forward passes. GradientPass does it; loops without one have to.
   /// `first`: index of the batch's first example in the large batch, of which it may be a shard.
   void start(std::uint64_t seed, std::uint32_t step, std::int64_t first = 0);
-  /// Examples of the batch before those of the next forward passes, and how many they have; after `start` 0, and each
-  /// row is an example. Rows of x that are several times as many are those of example 0, of example 1, and so on.
+  /// `offset`: examples of the batch before the next forward passes. `examples`: how many each of these passes has; x
+  /// then has a multiple of that many rows, those of one example next to each other. 0, as after `start`: each row is
+  /// an example.
   void set_offset(std::int64_t offset, std::int64_t examples = 0) { offset_ = offset, examples_ = examples; }
 
   at::Tensor forward(const at::Tensor& x);

@@ -41,6 +41,7 @@ struct NoiseOptions {
   /// For scale.match: the small batch's own schedule, step, cosine or constant, and its warm-up, in epochs or below 1
   /// as a fraction of the training. Empty and negative: those of this training; in a recipe where match_lr is the
   /// model's own, those of the regime sb. Milestones and decay are those of this training.
+  /// NoisyGradient::set_match_factor takes their place in a loop of your own.
   std::string match_schedule;
   double match_warmup = -1;
   Placement placement = Placement::kUpdate;  ///< where the noise enters the step

@@ -27,8 +27,8 @@ class GhostPenalty {
   /// Refuses PyTorch's own dropout layers, which would drop other units in the second pass.
   GhostPenalty(const NoiseOptions& options, torch::nn::Module& module, FlatParameters& parameters);
 
-  /// What the gradient pass of a step has to compute for it: signs of groups, or nothing. An Error if the batch is not
-  /// a whole number of groups.
+  /// What the gradient pass of a step has to compute for it: signs of groups, or nothing, as in batches of
+  /// NoiseOptions::small_batch and below. An Error if a larger batch is not a whole number of groups.
   GradientPass::GroupSigns signs(const StepContext& context) const;
 
   /// The results of one step, scalars on the network's device.

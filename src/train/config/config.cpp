@@ -11,6 +11,7 @@
 #include "covnoise/nn/model_zoo.h"
 #include "covnoise/noise/injection.h"
 #include "covnoise/noise/penalty.h"
+#include "covnoise/train/defaults.h"
 #include "covnoise/train/regimes.h"
 #include "covnoise/train/schedule.h"
 #include "train/config/config_fields.h"
@@ -111,6 +112,9 @@ void check_noise(const Config& config) {
                       config.noise.penalty, config.train.sharpness));
   require(config.train.sharpness == 0 || config.train.sharpness_along == "gradient" || config.train.momentum > 0,
           "train.sharpness_along = \"momentum\" needs a momentum: train.momentum = 0");
+  require(config.noise.penalty == 0 || largest_batch(config) > config.noise.small_batch,
+          fmt::format("noise.penalty = {:g} has no effect: no batch is larger than noise.small_batch = {}",
+                      config.noise.penalty, config.noise.small_batch));
   check_penalty(config.noise, config.train.batch);
   for (const auto& change : config.train.batch_schedule) check_penalty(config.noise, change.batch);
   check_noise_groups(config);

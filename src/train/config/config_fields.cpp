@@ -107,9 +107,11 @@ std::vector<Field> make_fields() {
                      "learning rate of the small batch, for match; 0: the model's default"),
       COVNOISE_FIELD(noise.match_momentum, from_to_below(0, 1), "momentum of the small batch, for match"),
       COVNOISE_FIELD(noise.match_schedule, one_of({"", "step", "cosine", "constant"}),
-                     "schedule of the small batch, for match; empty: that of this training"),
+                     "schedule of the small batch, for match; empty: that of this training, with match_lr = 0 that of "
+                     "the regime sb"),
       COVNOISE_FIELD(noise.match_warmup, at_least(-1),
-                     "warm-up of the small batch, for match, as train.warmup; -1: that of this training"),
+                     "warm-up of the small batch, for match, as train.warmup; -1: that of this training, with match_lr "
+                     "= 0 that of sb"),
       COVNOISE_FIELD(noise.placement, one_of({"update", "gradient", "weights"}),
                      "after the momentum buffer, through it, or in the weights at which the gradient is taken"),
       COVNOISE_FIELD(noise.radius, at_least(0),
@@ -235,7 +237,10 @@ std::string value_text(const Field& field, const Config& config) {
 
 std::string limit_text(const Limit& limit) {
   if (!limit.text.empty()) return limit.text;
-  if (!limit.choices.empty()) return fmt::format("one of {}", fmt::join(limit.choices, ", "));
+  if (!limit.choices.empty()) {
+    const bool may_be_empty = limit.choices.front().empty();
+    return fmt::format("{}{}", may_be_empty ? "empty or one of" : "one of ", fmt::join(limit.choices, ", "));
+  }
   const std::string least = limit.least > -1e300 ? fmt::format("at least {}", limit.least) : "";
   const std::string most =
       limit.most < 1e300 ? fmt::format("{} {}", limit.below_most ? "below" : "at most", limit.most) : "";

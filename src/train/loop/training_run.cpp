@@ -52,7 +52,8 @@ std::string noise_text(const NoiseOptions& noise, const NoiseStructure& structur
 std::string penalty_text(const NoiseOptions& noise) {
   if (noise.penalty == 0) return "";
   const auto every = noise.penalty_every > 1 ? fmt::format(", every {} steps", noise.penalty_every) : "";
-  return fmt::format("; penalty {:g} on groups of {}{}", noise.penalty, noise.estimator_group(), every);
+  return fmt::format("; penalty {:g} on groups of {} of batches above {}{}", noise.penalty, noise.estimator_group(),
+                     noise.small_batch, every);
 }
 
 }  // namespace
@@ -147,8 +148,9 @@ void TrainingRun::measure_statistics_again() {
   const std::int64_t epoch = schedule_.epoch_of(std::max<std::int64_t>(0, progress_.step - 1));
   const std::int64_t batch = schedule_.batch(epoch), steps = schedule_.steps_per_epoch(epoch);
   const std::int64_t passes = std::min(steps, (kExamplesOfStatistics + batch - 1) / batch);
-  measure_statistics(*task_.module, task_.loss, *task_.train, task_.train->order(epoch).narrow(0, 0, passes * batch),
-                     epoch, config_.train.micro_batch > 0 ? std::min(config_.train.micro_batch, batch) : batch);
+  measure_statistics(*task_.module, interruptible_loss(), *task_.train,
+                     task_.train->order(epoch).narrow(0, 0, passes * batch), epoch,
+                     config_.train.micro_batch > 0 ? std::min(config_.train.micro_batch, batch) : batch);
 }
 
 void TrainingRun::leave_evaluated_network() {

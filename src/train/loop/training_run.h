@@ -66,10 +66,11 @@ class TrainingRun {
   /// For evaluation and saving: the averaged weights in the network, with statistics of their own; null without
   /// train.ema.
   std::unique_ptr<OtherWeights> averaged_weights();
-  /// The statistics of the normalisation, by the examples that are trained with at this moment.
+  /// Measures the running statistics at the network's present weights, by passes over the first batches of this epoch.
   void measure_statistics_again();
   double images_per_second() const;
   Evaluation evaluate_on(const ExampleSource& source);
+  GradientPass::Loss interruptible_loss();  ///< for passes outside a step
   void add_accuracy(nlohmann::ordered_json& record, const char* key, double accuracy) const;  ///< if there is one
   void check_stop_now() const;
 

@@ -85,11 +85,14 @@ nlohmann::ordered_json TrainingRun::evaluation(std::int64_t epoch, double& judge
 }
 
 Evaluation TrainingRun::evaluate_on(const ExampleSource& source) {
-  const auto loss = [this](const GradientPass::Examples& examples) {
+  return evaluate_task(*task_.module, interruptible_loss(), source, options_.communicator);
+}
+
+GradientPass::Loss TrainingRun::interruptible_loss() {
+  return [this](const GradientPass::Examples& examples) {
     check_stop_now();
     return task_.loss(examples);
   };
-  return evaluate_task(*task_.module, loss, source, options_.communicator);
 }
 
 void TrainingRun::add_accuracy(nlohmann::ordered_json& record, const char* key, double accuracy) const {

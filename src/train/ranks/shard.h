@@ -32,10 +32,12 @@ class Sharding {
 
  private:
   std::int64_t unit(std::int64_t batch) const;
+  std::int64_t group(std::int64_t batch) const;
 
   bool batch_statistics_, compares_;
   std::int64_t ghost_batch_, small_batch_, sharpness_batch_;  // the last: 1 without sharpness
-  std::int64_t group_;  // of `micro` whole micro-batches of plain and of sharp steps
+  bool micro_;
+  std::int64_t group_;  // examples of the estimator's group; of `micro` those of a plain micro-batch
 };
 
 }  // namespace covnoise

@@ -114,6 +114,21 @@ TEST_F(RecipeTest, MilestonesAndDecayReplaceTheRegimesCosine) {
   EXPECT_EQ(load("train.schedule = 'cosine'\ntrain.milestones = [3]", {"regime=lb"}).train.schedule, "cosine");
 }
 
+TEST(Config, MatchesTheScheduleOfTheSmallBatchRegimeWhereNoLearningRateIsGiven) {
+  const auto noise_of = [](const std::vector<std::string>& more) {
+    std::vector<std::string> settings = {"model=lenet", "regime=lb-diag-match"};
+    settings.insert(settings.end(), more.begin(), more.end());
+    auto config = load_config(std::nullopt, settings);
+    resolve_defaults(config);
+    return config.noise;
+  };
+  EXPECT_EQ(noise_of({}).match_schedule, "step");
+  EXPECT_EQ(noise_of({}).match_warmup, 0);
+  EXPECT_EQ(noise_of({"noise.match_schedule=cosine"}).match_schedule, "cosine");
+  EXPECT_EQ(noise_of({"noise.match_lr=0.05"}).match_schedule, "");
+  EXPECT_EQ(noise_of({"noise.match_lr=0.05"}).match_warmup, -1);
+}
+
 TEST(Config, DefaultsWithoutARecipe) {
   const auto config = load_config({}, {});
   EXPECT_EQ(to_toml(config), to_toml(Config()));

@@ -137,6 +137,11 @@ TEST(Schedule, KnowsWhatDependsOnTheNumberOfEpochs) {
               ElementsAre("train.warmup = 0.5", "train.batch_schedule = [[0.5, 256, 0.0]]"));
   EXPECT_THAT(relative({"regime=lb-diag", "train.warmup=0", "noise.stop_after=0.5"}),
               ElementsAre("noise.stop_after = 0.5"));
+  const std::vector<std::string> matched = {"regime=lb-diag-match", "train.warmup=0", "noise.match_schedule=cosine",
+                                            "noise.match_warmup=0.2"};
+  EXPECT_THAT(relative(matched), ElementsAre("noise.match_schedule = \"cosine\"", "noise.match_warmup = 0.2"));
+  EXPECT_THAT(relative({"regime=lb-diag-match", "train.warmup=0", "noise.match_schedule=step"}),
+              ElementsAre("train.milestones = [0.5, 0.75]"));
 }
 
 TEST(Schedule, RefusesAnUnresolvedRate) { EXPECT_THROW(Schedule(Config(), 1000), c10::Error); }

@@ -89,27 +89,43 @@ TEST(NoisyGradient, SurvivesGradientsThatAreTakenAway) {
   for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(network->parameters()[i].grad().equal(first[i]));
 }
 
-/// Norms to which gradient and noise are clipped.
-struct Clips {
-  double both = 0, noise = 0;
+/// Norms to which gradient and noise are clipped, and where the noise goes.
+struct OptimizerCase {
+  bool nesterov = false;
+  double clip_norm = 0, noise_clip_norm = 0;
+  Placement placement = Placement::kUpdate;
+  bool match = false;
 };
 
-/// Noise after PyTorch's momentum buffer is that of our own optimizer in the update placement, also where both are
-/// clipped by one factor, which is another one in each step, or apart.
-TEST(NoisyGradient, InTheUpdateEqualsOurOptimizer) {
-  for (const auto& [nesterov, clips] : std::vector<std::pair<bool, Clips>>{
-           {false, {}}, {true, {}}, {false, {0.5, 0}}, {true, {0.5, 0}}, {false, {0.5, 0.25}}}) {
+NoiseOptions options_of(const OptimizerCase& one) {
+  auto noise = noise_options("diag-fisher");  // by micro-batches: the layers are PyTorch's
+  noise.clip_norm = one.noise_clip_norm;
+  noise.placement = one.placement;
+  noise.scale.match = one.match;
+  noise.match_lr = 0.06;
+  return noise;
+}
+
+/// Noise after PyTorch's momentum buffer, or through it, is that of our own optimizer, also where both are clipped by
+/// one factor, which is another one in each step, or apart.
+TEST(NoisyGradient, EqualsOurOptimizer) {
+  for (const auto& one : std::vector<OptimizerCase>{{},
+                                                    {true},
+                                                    {false, 0.5},
+                                                    {true, 0.5},
+                                                    {false, 0.5, 0.25},
+                                                    {false, 0.5, 0, Placement::kGradient},
+                                                    {false, 0.5, 0, Placement::kUpdate, true}}) {
     const auto ours = plain_network(), theirs = plain_network();
-    auto noise = noise_options("diag-fisher");  // by micro-batches: the layers are PyTorch's
-    noise.clip_norm = clips.noise;
+    const auto noise = options_of(one);
     FlatParameters parameters(*ours);
     GradientPass pass(*ours, loss_on<Points>(*ours, point_losses), parameters, {});
     Injection injection(noise, *ours);
-    Sgd own(parameters, {0.9, nesterov, 0.01, clips.both, {}, clips.noise == 0});
+    Sgd own(parameters, {0.9, one.nesterov, 0.01, one.clip_norm, {}, one.noise_clip_norm == 0});
     torch::optim::SGD sgd(theirs->parameters(),
-                          torch::optim::SGDOptions(0.05).momentum(0.9).nesterov(nesterov).weight_decay(0.01));
+                          torch::optim::SGDOptions(0.05).momentum(0.9).nesterov(one.nesterov).weight_decay(0.01));
     NoisyGradient::Options options;
-    options.clip_norm = clips.both;
+    options.clip_norm = one.clip_norm;
     NoisyGradient gradient(*theirs, loss_on<Points>(*theirs, point_losses), noise, sgd, options);
     EXPECT_EQ(gradient.injection().estimator(), "micro");
     const auto before = weights(*ours).clone();
@@ -117,17 +133,24 @@ TEST(NoisyGradient, InTheUpdateEqualsOurOptimizer) {
       StepContext context;
       context.step = step;
       context.batch = 16;
+      context.lr = 0.05;
+      context.momentum = 0.9;
+      context.clip_norm = one.clip_norm;
       pass.begin({injection.needs(context), 0, static_cast<std::uint32_t>(step)});
       for (std::int64_t i = 0; i < 4; ++i)
         pass.add(Points{points().x.narrow(0, 4 * i, 4), points().y.narrow(0, 4 * i, 4)});
-      const auto drawn = injection.draw(pass.finish(), context);
-      EXPECT_TRUE(clips.both == 0 || parameters.gradient().norm().item<double>() > clips.both);
-      own.step(0.05, injection.clipped(drawn).first, Placement::kUpdate);
+      auto drawn = injection.clipped(injection.draw(pass.finish(), context)).first;
+      const auto scale = injection.clipped_scale(drawn, parameters.gradient(), context);
+      EXPECT_EQ(scale.defined(), one.match);
+      if (one.match) drawn = {drawn.tensor() * scale, {}, 1, {}};
+      EXPECT_TRUE(one.clip_norm == 0 || parameters.gradient().norm().item<double>() > one.clip_norm);
+      own.step(0.05, drawn, one.placement);
       gradient.backward(points());
       sgd.step();
     }
     EXPECT_GT(difference_of(weights(*ours), before), 1e-3);
-    EXPECT_LT(difference_of(weights(*ours), weights(*theirs)), 1e-12) << nesterov << clips.both << clips.noise;
+    EXPECT_LT(difference_of(weights(*ours), weights(*theirs)), 1e-12)
+        << one.nesterov << " " << one.clip_norm << " " << one.noise_clip_norm << " " << one.match;
   }
 }
 

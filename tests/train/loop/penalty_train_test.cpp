@@ -107,7 +107,7 @@ TEST(PenaltyTraining, IsResumedBitForBitAndRecorded) {
   options.say = [&](const std::string& line) { lines.push_back(line); };
   options.out = folder / "calm";
   ASSERT_EQ(train(options), Outcome::kFinished);
-  EXPECT_THAT(lines.front(), HasSubstr("; penalty 0.1 on groups of 16, every 2 steps"));
+  EXPECT_THAT(lines.front(), HasSubstr("; penalty 0.1 on groups of 16 of batches above 16, every 2 steps"));
   for (const auto& record : read_metrics(options.out)) {
     if (record["kind"] != "step") continue;
     const bool penalised = record["step"].get<std::int64_t>() % 2 == 1;
@@ -142,7 +142,7 @@ TEST(PenaltyTraining, IsRefusedWhereItHasNoWholeGroups) {
   };
   EXPECT_EQ(refusal({}), "no error");
   EXPECT_THAT(refusal({"noise.group=96"}), HasSubstr("a batch of 256 examples is not a multiple of 96"));
-  EXPECT_THAT(refusal({"noise.small_batch=512"}), HasSubstr("a batch of 256 examples is not a multiple of 512"));
+  EXPECT_THAT(refusal({"noise.small_batch=512"}), HasSubstr("noise.penalty = 0.1 has no effect: no batch is larger than noise.small_batch = 512"));
   EXPECT_THAT(refusal({"train.ghost_batch=64", "train.batch_schedule=[[2, 320, 0.1]]"}),
               HasSubstr("a batch of 320 examples is not a multiple of 128"));
   for (const std::string precision : {"bf16", "tf32"}) {

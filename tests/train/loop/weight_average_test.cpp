@@ -8,6 +8,7 @@
 #include "covnoise/train/internal/metrics.h"
 #include "support/small_networks.h"
 #include "support/temporary_folder.h"
+#include "train/loop/example_source.h"
 #include "train/own_series.h"
 #include "train/small_run.h"
 
@@ -15,6 +16,7 @@
 #include <torch/nn/functional/linear.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace covnoise {
@@ -70,9 +72,11 @@ TEST(WeightAverage, IsSavedAndResumedAndLeavesTheTrainingAlone) {
   for (std::size_t i = 0; i < network.size(); ++i) EXPECT_TRUE(resumed[i].second.equal(network[i].second));
 }
 
+constexpr std::int64_t kExamples = 256, kGhostBatch = 64;
+
 struct NormalisedNetwork : torch::nn::Module {
   Linear in{register_module("in", Linear(3, 8))};
-  GhostBatchNorm1d norm{register_module("norm", GhostBatchNorm1d(torch::nn::BatchNormOptions(8), 0))};
+  GhostBatchNorm1d norm{register_module("norm", GhostBatchNorm1d(torch::nn::BatchNormOptions(8), kGhostBatch))};
   Linear out{register_module("out", Linear(8, 1))};
   at::Tensor forward(const at::Tensor& x) { return out(torch::tanh(norm(in(x)))); }
 };
@@ -81,21 +85,32 @@ Losses losses_of(NormalisedNetwork& network, const testing::Series& batch) {
   return mean_squared_error(network.forward(batch.x), batch.y);
 }
 
-/// Not those that the passes at the trained weights left: one batch is the whole training set, so they are its moments.
+/// Not those that the passes at the trained weights left: the moments of the last epoch's ghost batches at the averaged
+/// weights, later ones with larger weights m (1 - m)^(n-1-j) that add up to 1.
 TEST(WeightAverage, HasItsOwnRunningStatistics) {
   const testing::TemporaryFolder folder;
-  const auto data = testing::series(256, 0);
-  auto options = testing::own_options(folder / "run", {"train.ema=0.9", "train.batch=256", "train.micro_batch=256",
-                                                       "train.ghost_batch=0", "noise.structure=none"});
+  const auto data = testing::series(kExamples, 0);
+  auto options = testing::own_options(folder / "run", {"train.ema=0.9", "train.batch=256", "train.micro_batch=128",
+                                                       "train.ghost_batch=64", "noise.structure=none"});
   Trainer trainer(options, make_task<testing::Series>([] { return std::make_shared<NormalisedNetwork>(); }, losses_of,
                                                       data, testing::series(64, 1)));
   ASSERT_EQ(trainer.run(), Outcome::kFinished);
   std::map<std::string, at::Tensor> saved;
   for (const auto& [name, tensor] : last_model(folder / "run")) saved[name] = tensor;
-  const auto features =
-      torch::nn::functional::linear(data.x.to(at::kFloat), saved.at("in.weight"), saved.at("in.bias"));
-  EXPECT_TRUE(saved.at("norm.running_mean").allclose(features.mean(0), 1e-4, 1e-5));
-  EXPECT_TRUE(saved.at("norm.running_var").allclose(features.var(0), 1e-4, 1e-5));
+  const auto order =
+      TensorSource({data.x, data.y}, options.config.seed, at::kCPU).order(options.config.train.epochs - 1);
+  auto mean = torch::zeros({8}), variance = torch::zeros({8});
+  double weights = 0;
+  for (std::int64_t first = 0; first < kExamples; first += kGhostBatch) {
+    const auto x = data.x.index_select(0, order.narrow(0, first, kGhostBatch));
+    const auto features = torch::nn::functional::linear(x, saved.at("in.weight"), saved.at("in.bias"));
+    const double weight = 0.1 * std::pow(0.9, static_cast<double>((kExamples - first) / kGhostBatch - 1));
+    mean += weight * features.mean(0);
+    variance += weight * features.var(0);
+    weights += weight;
+  }
+  EXPECT_TRUE(saved.at("norm.running_mean").allclose(mean / weights, 1e-4, 1e-5));
+  EXPECT_TRUE(saved.at("norm.running_var").allclose(variance / weights, 1e-4, 1e-5));
 }
 
 /// Targets that say little teach little in a few steps.

@@ -67,6 +67,9 @@ TEST(Sharding, GivesTwoMicroBatchesOfPlainAndOfSharpSteps) {
   config.train.sharpness_every = 2;
   const Sharding sharding(config, needs, false);
   EXPECT_THAT(counts(sharding, 64, 4), ::testing::ElementsAre(32, 32, 0, 0));
+  config.train.sharpness_batch = 64;  // more than an early batch has
+  EXPECT_THAT(counts(Sharding(config, needs, false), 32, 2), ::testing::ElementsAre(32, 0));
+  EXPECT_THAT(counts(Sharding(config, needs, false), 256, 2), ::testing::ElementsAre(128, 128));
 }
 
 TEST(Sharding, GivesWholeMicroBatchesWithSharpness) {

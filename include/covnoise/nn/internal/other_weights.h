@@ -24,8 +24,8 @@ class OtherWeights {
 
  private:
   at::Tensor values_, own_;
-  std::vector<at::Tensor> buffers_, before_;              // of numbers
-  std::vector<std::pair<at::Tensor, at::Tensor>> marks_;  // other buffers, such as masks, with their values
+  std::vector<at::Tensor> buffers_, before_;               // floating-point buffers, and their values before
+  std::vector<std::pair<at::Tensor, at::Tensor>> others_;  // bool and integer ones, with their values before
 };
 
 }  // namespace covnoise
