@@ -142,7 +142,8 @@ TEST(PenaltyTraining, IsRefusedWhereItHasNoWholeGroups) {
   };
   EXPECT_EQ(refusal({}), "no error");
   EXPECT_THAT(refusal({"noise.group=96"}), HasSubstr("a batch of 256 examples is not a multiple of 96"));
-  EXPECT_THAT(refusal({"noise.small_batch=512"}), HasSubstr("noise.penalty = 0.1 has no effect: no batch is larger than noise.small_batch = 512"));
+  EXPECT_THAT(refusal({"noise.small_batch=512"}),
+              HasSubstr("noise.penalty = 0.1 has no effect: no batch is larger than noise.small_batch = 512"));
   EXPECT_THAT(refusal({"train.ghost_batch=64", "train.batch_schedule=[[2, 320, 0.1]]"}),
               HasSubstr("a batch of 320 examples is not a multiple of 128"));
   for (const std::string precision : {"bf16", "tf32"}) {
