@@ -65,8 +65,7 @@ class NoisyGradient {
   StepContext context_of(std::int64_t batch) const;
   void attach_gradients();
   void pass_over(const GradientPass::Examples& examples, const GradientPass::Request& request, std::int64_t size);
-  StepNoise clip_both(StepNoise noise, const StepContext& context);
-  void place(const StepNoise& noise);
+  void add_clipped(StepNoise noise, const StepContext& context);
 
   FlatParameters parameters_;
   std::vector<at::Tensor> tensors_;

@@ -57,7 +57,7 @@ void measure_statistics(torch::nn::Module& module, const GradientPass::Loss& los
   module.apply([&](torch::nn::Module& part) {
     if (auto* layer = part.as<GhostBatchNorm2dImpl>()) layers.emplace_back(*layer);
   });
-  for (std::int64_t first = 0; !layers.empty() && first < indices.size(0); first += examples_at_once) {
+  for (std::int64_t first = 0; first < indices.size(0); first += examples_at_once) {
     const std::int64_t count = std::min(examples_at_once, indices.size(0) - first);
     loss(source.load(indices.narrow(0, first, count), epoch));
     for (auto& layer : layers) layer.add_pass(count);

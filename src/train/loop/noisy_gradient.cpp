@@ -125,7 +125,7 @@ at::Tensor NoisyGradient::backward(const GradientPass::Examples& examples) {
   }
   const auto statistics = pass_.finish();
   const torch::NoGradGuard no_grad;
-  const auto noise = injection_.draw(statistics, context);
+  StepNoise noise = injection_.draw(statistics, context);
   if (signs.size > 0) {
     penalty_.add(context, pass_.signed_sum(), [&](const GradientPass::GroupSigns& alone) {
       request.needs = {};
@@ -134,31 +134,25 @@ at::Tensor NoisyGradient::backward(const GradientPass::Examples& examples) {
       return pass_.signed_sum();
     });
   }
-  place(clip_both(noise, context));
+  if (placed_->in_weights) {  // this step's was in the weights, and what was drawn is for the next
+    placed_->in_weights->set_next(noise);
+    noise = {};
+  }
+  add_clipped(noise, context);
   ++step_;
   return pass_.loss_sum() / size;
 }
 
-/// Clips the gradient in its place, and returns the noise.
-StepNoise NoisyGradient::clip_both(StepNoise noise, const StepContext& context) {
+/// To the gradient, in its place; both are clipped.
+void NoisyGradient::add_clipped(StepNoise noise, const StepContext& context) {
   auto& gradient = parameters_.gradient();
   if (const auto scale = injection_.clipped_scale(noise, gradient, context); scale.defined())
     noise = {noise.tensor() * scale, {}, 1, {}};
-  noise = injection_.clipped(noise).first;
-  const bool in_weights = placed_->in_weights.has_value();
-  const bool together = !injection_.clips_noise() && !in_weights;
-  const auto clipped = clip(gradient, in_weights ? StepNoise() : noise, options_.clip_norm, together);
-  if (!clipped.factor.defined()) return noise;
-  gradient.mul_(clipped.factor);
-  return together && noise.defined() ? StepNoise{clipped.noise.tensor() * clipped.factor, {}, 1, {}} : noise;
-}
-
-void NoisyGradient::place(const StepNoise& noise) {
-  if (placed_->in_weights) {
-    placed_->in_weights->set_next(noise);
-  } else if (const auto added = placed_->differenced.next(noise.tensor()); added.defined()) {
-    parameters_.gradient().add_(added);
-  }
+  const auto clipped = clip(gradient, injection_.clipped(noise).first, options_.clip_norm, !injection_.clips_noise());
+  auto added = clipped.noise.tensor();
+  if (clipped.factor.defined()) gradient.mul_(clipped.factor);
+  if (clipped.left.defined() && added.defined()) added = added * clipped.left;
+  if (added = placed_->differenced.next(added); added.defined()) gradient.add_(added);
 }
 
 }  // namespace covnoise

@@ -5,6 +5,7 @@
 #include "train/config/config_fields.h"
 #include "train/files/snapshot.h"
 #include "train/loop/averaged_statistics.h"
+#include "train/ranks/shard.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -145,12 +146,12 @@ std::unique_ptr<OtherWeights> TrainingRun::averaged_weights() {
 }
 
 void TrainingRun::measure_statistics_again() {
+  if (!normalises_by_batch(*task_.module)) return;
   const std::int64_t epoch = schedule_.epoch_of(std::max<std::int64_t>(0, progress_.step - 1));
   const std::int64_t batch = schedule_.batch(epoch), steps = schedule_.steps_per_epoch(epoch);
   const std::int64_t passes = std::min(steps, (kExamplesOfStatistics + batch - 1) / batch);
-  measure_statistics(*task_.module, interruptible_loss(), *task_.train,
-                     task_.train->order(epoch).narrow(0, 0, passes * batch), epoch,
-                     config_.train.micro_batch > 0 ? std::min(config_.train.micro_batch, batch) : batch);
+  measure_statistics(*task_.module, interruptible_loss(), *task_.train, order_of(epoch).narrow(0, 0, passes * batch),
+                     epoch, config_.train.micro_batch > 0 ? std::min(config_.train.micro_batch, batch) : batch);
 }
 
 void TrainingRun::leave_evaluated_network() {
@@ -186,21 +187,26 @@ Outcome TrainingRun::run(const RunFiles& files) {
   return Outcome::kFinished;
 }
 
-void TrainingRun::one_step(MetricsWriter* metrics) {
-  const auto begin = Clock::now();
-  const std::int64_t epoch = schedule_.epoch_of(progress_.step), batch = schedule_.batch(epoch);
+const at::Tensor& TrainingRun::order_of(std::int64_t epoch) {
   if (order_epoch_ != epoch) {
     order_ = task_.train->order(epoch);
     order_epoch_ = epoch;
   }
+  return order_;
+}
+
+void TrainingRun::one_step(MetricsWriter* metrics) {
+  const auto begin = Clock::now();
+  const std::int64_t epoch = schedule_.epoch_of(progress_.step), batch = schedule_.batch(epoch);
+  const auto& order = order_of(epoch);
   const std::int64_t steps = schedule_.steps_per_epoch(epoch), place = progress_.step - schedule_.first_step(epoch);
   const std::int64_t every =
       config_.train.log_every > 0 ? config_.train.log_every : std::max<std::int64_t>(1, steps / 10);
   const bool logged = (progress_.step + 1) % every == 0;
   auto* all_reduce = step_.all_reduce();
   if (all_reduce) all_reduce->request_stop(options_.stop_requested());
-  step_.launch(progress_.step, *task_.train, order_.narrow(0, place * batch, batch), logged,
-               place + 1 < steps ? order_.narrow(0, (place + 1) * batch, batch) : at::Tensor());
+  step_.launch(progress_.step, *task_.train, order.narrow(0, place * batch, batch), logged,
+               place + 1 < steps ? order.narrow(0, (place + 1) * batch, batch) : at::Tensor());
   ++progress_.step;
   if (average_) average_->add(progress_.step);
   training_images_ += batch;

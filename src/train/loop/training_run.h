@@ -50,8 +50,9 @@ class TrainingRun {
  private:
   using Clock = std::chrono::steady_clock;
   void one_step(MetricsWriter* metrics);
-  StepResult collect(MetricsWriter* metrics);  ///< results of the launched steps; returns the last
-  bool stop_requested();                       ///< the same on all ranks
+  const at::Tensor& order_of(std::int64_t epoch);  ///< in which the epoch takes the training examples
+  StepResult collect(MetricsWriter* metrics);      ///< results of the launched steps; returns the last
+  bool stop_requested();                           ///< the same on all ranks
   void end_epoch(std::int64_t epoch, const RunFiles& files);
   /// The evaluation as an epoch's record has it; empty, with `judged` unchanged, if the epoch is not evaluated.
   nlohmann::ordered_json evaluation(std::int64_t epoch, double& judged);
