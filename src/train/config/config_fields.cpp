@@ -239,7 +239,8 @@ std::string limit_text(const Limit& limit) {
   if (!limit.text.empty()) return limit.text;
   if (!limit.choices.empty()) {
     const bool may_be_empty = limit.choices.front().empty();
-    return fmt::format("{}{}", may_be_empty ? "empty or one of" : "one of ", fmt::join(limit.choices, ", "));
+    return fmt::format("{}one of {}", may_be_empty ? "empty or " : "",
+                       fmt::join(limit.choices.begin() + (may_be_empty ? 1 : 0), limit.choices.end(), ", "));
   }
   const std::string least = limit.least > -1e300 ? fmt::format("at least {}", limit.least) : "";
   const std::string most =

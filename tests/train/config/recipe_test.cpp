@@ -149,6 +149,7 @@ TEST_F(RecipeTest, RefusesBadSettings) {
   EXPECT_THAT(error("", {"train.lr=fast"}), HasSubstr("setting train.lr=fast: train.lr must be a number"));
   EXPECT_THAT(error("", {"train.lr=1\nmodel=2"}), HasSubstr("must be one line"));
   EXPECT_THAT(error("", {"seed=18446744073709551616"}), HasSubstr("seed must be a whole number"));
+  EXPECT_THAT(error("", {"noise.match_schedule=steps"}), HasSubstr("must be empty or one of step, cosine, constant"));
 }
 
 TEST_F(RecipeTest, RefusesBrokenGhostBatches) {
