@@ -32,7 +32,8 @@ std::string signed_text(double value) { return std::isfinite(value) ? fmt::forma
 const char* const kComparisonNote =
     "Differences of test accuracy in points, with Welch's 95 % confidence interval where both regimes have at least 2 "
     "seeds. p is that of no difference, the last p that of the paper's difference, whose own error is not known; both "
-    "are adjusted by Holm's method over the rows of a comparison. Pooled: the mean of a random-effects model "
+    "are adjusted by Holm's method over the rows of a comparison; that of the pooled difference is of a single test. "
+    "Pooled: the mean of a random-effects model "
     "(DerSimonian and Laird, interval of Hartung and Knapp); tau is the standard deviation of the true differences "
     "between rows.";
 

@@ -1,3 +1,5 @@
+#include "covnoise/core/error.h"
+#include "covnoise/core/internal/csv.h"
 #include "covnoise/plot/internal/study_files.h"
 #include "covnoise/train/internal/software.h"
 #include "experiment/gpu_packing.h"
@@ -9,7 +11,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
 #include <set>
+#include <tuple>
+#include <utility>
 
 namespace covnoise::paper {
 namespace {
@@ -17,11 +25,13 @@ namespace {
 constexpr const char* kBestNote =
     "The best large batch is the regime with the highest mean test accuracy among those with at least 3 seeds (with 2 "
     "or 1, if none has more) whose batch is the large one from the first step. The test set chose it, so its accuracy "
-    "and difference are a little too good where several regimes were trained; p is not adjusted for that choice, only "
-    "by Holm's method over the rows.";
+    "and difference are a little too good where several regimes were trained. Of equal means that of more seeds "
+    "counts, "
+    "then the one that the recipes list first. p is not adjusted for that choice, only by Holm's method over the rows; "
+    "that of the pooled difference is of a single test.";
 constexpr const char* kSecondsNote =
-    "Seconds of training, evaluation included, mean over the seeds that had the device to themselves; where none had, "
-    "over all of them, \"2 at once\" is how many runs shared the device at most, and * says that this is not recorded.";
+    "Seconds of a training that has the device to itself, evaluation included: the mean of the seeds that had, or with "
+    "~ the time of some epochs, measured by bench/alone.py, times their number; - where neither is known.";
 
 const Cell& small_batch(const Context& context, const Row& row) { return find_cell(context, row, "sb"); }
 
@@ -42,7 +52,8 @@ const Cell* best_large_batch(const Context& context, const Row& row) {
   const Cell* best = nullptr;
   const auto rank = [](const Cell& cell) {
     const auto test = accuracies_of(cell).test;
-    return std::pair(std::min<std::int64_t>(test.count, 3), test.mean);
+    const auto mean = std::llround(test.mean * 1e9);  // so that rounding decides between no equal means
+    return std::tuple(std::min<std::int64_t>(test.count, 3), mean, test.count);
   };
   for (const auto* cell : large_batches(context, row)) {
     if (!best || rank(*cell) > rank(*best)) best = cell;
@@ -50,23 +61,35 @@ const Cell* best_large_batch(const Context& context, const Row& row) {
   return best;
 }
 
-/// "57" for runs that were trained alone; if none was, "110 (2 at once)", "80 (on a part of the GPU)" or "110*".
-std::string seconds_text(const Cell& cell) {
-  std::vector<double> alone, seconds;
-  std::size_t most = 0;
-  bool known = true;
-  for (const auto* run : cell.with_state(RunState::kFinished)) {
-    const Packing packing(run->stored->document(kPacking));
-    seconds.push_back(run->summary.seconds);
-    if (packing.alone()) alone.push_back(run->summary.seconds);
-    known = known && packing.side_by_side() > 0;
-    most = std::max(most, packing.side_by_side());
+/// Seconds of a training that has the device to itself, by row and regime, from bench/alone.py; empty without its
+/// table.
+using SecondsAlone = std::map<std::pair<std::string, std::string>, double>;
+
+SecondsAlone seconds_alone(const std::filesystem::path& table) {
+  SecondsAlone seconds;
+  if (!std::filesystem::exists(table)) return seconds;
+  for (const auto& line : read_csv_rows(table)) {
+    for (const char* column : {"row", "regime", "seconds"})
+      require(line.count(column) == 1, fmt::format("{} has no column {}", table.string(), column));
+    const std::string& text = line.at("seconds");
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    require(end != text.c_str() && *end == '\0' && value > 0,
+            fmt::format("{}: '{}' is not a number of seconds", table.string(), text));
+    seconds[{line.at("row"), line.at("regime")}] = value;
   }
-  if (seconds.empty()) return "-";
-  const auto mean = fmt::format("{:.0f}", mean_std_of(alone.empty() ? seconds : alone).mean);
-  if (!alone.empty()) return mean;
-  if (!known) return mean + "*";
-  return most == 1 ? mean + " (on a part of the GPU)" : fmt::format("{} ({} at once)", mean, most);
+  return seconds;
+}
+
+/// "57" for runs that were trained alone, "~245" from some of their epochs; "-" where neither is known.
+std::string seconds_text(const Cell& cell, const SecondsAlone& of_epochs) {
+  std::vector<double> alone;
+  for (const auto* run : cell.with_state(RunState::kFinished)) {
+    if (Packing(run->stored->document(kPacking)).alone()) alone.push_back(run->summary.seconds);
+  }
+  if (!alone.empty()) return fmt::format("{:.0f}", mean_std_of(alone).mean);
+  const auto found = of_epochs.find({cell.row.recipe, cell.regime});
+  return found == of_epochs.end() ? "-" : fmt::format("~{:.0f}", found->second);
 }
 
 std::string accuracy_text(const Cell& cell) {
@@ -100,18 +123,20 @@ std::vector<HeadlineRow> headline_rows(const Context& context) {
   return rows;
 }
 
-Table headline_table(const std::vector<HeadlineRow>& rows, const std::vector<Row>& left_out, const Pooled& pooled) {
+Table headline_table(const std::vector<HeadlineRow>& rows, const std::vector<Row>& left_out, const Pooled& pooled,
+                     const SecondsAlone& seconds) {
   Table table{"",
               {"network", "sb [%] (seeds)", "seconds", "best large batch", "[%] (seeds)", "seconds",
                "difference [95 % interval]", "p", "paper: lb-diag - sb"},
               {}};
   for (const auto& line : rows) {
     const auto& compared = line.difference;
-    table.rows.push_back(
-        {compared.row.network, accuracy_text(*line.small), seconds_text(*line.small),
-         line.large ? line.large->regime : "-", line.large ? accuracy_text(*line.large) : "not measured",
-         line.large ? seconds_text(*line.large) : "-", compared.there() ? estimate_text(compared.difference) : "-",
-         p_text(compared.p), fmt::format("{:+.2f}", compared.paper)});
+    table.rows.push_back({compared.row.network, accuracy_text(*line.small), seconds_text(*line.small, seconds),
+                          line.large ? line.large->regime : "-",
+                          line.large ? accuracy_text(*line.large) : "not measured",
+                          line.large ? seconds_text(*line.large, seconds) : "-",
+                          compared.there() ? estimate_text(compared.difference) : "-", p_text(compared.p),
+                          fmt::format("{:+.2f}", compared.paper)});
   }
   for (const auto& row : left_out) {
     const auto& network = row.other_network.empty() ? row.network : row.other_network;
@@ -175,7 +200,8 @@ Result make_headline(const Context& context) {
   }
   compared.pooled = pool_random_effects(estimates);
   Result result;
-  result.tables = {headline_table(rows, context.item.left_out, compared.pooled)};
+  result.tables = {headline_table(rows, context.item.left_out, compared.pooled,
+                                  seconds_alone(context.options.results_folder() / "alone.csv"))};
   result.notes = {kAccuracyNote, kBestNote};
   if (const auto note = few_seeds_note(context, rows); !note.empty()) result.notes.push_back(note);
   result.notes.emplace_back(kSecondsNote);

@@ -50,8 +50,8 @@ struct Pooled {
 /// v = 1/(s^2 + tau^2) the mean is sum v y / sum v, and its variance that of Hartung and Knapp (2001),
 /// max(1, sum v (y - mean)^2 / (k - 1)) / sum v, with k - 1 degrees of freedom.
 ///
-/// Rows are different networks and data sets, so a common effect (inverse variances alone) would be wrong, and would
-/// follow whichever row three seeds happen to agree on; the t interval allows for the few rows.
+/// Rows are different networks and data sets, so a common effect would be wrong; the t interval allows for the few
+/// rows. Where the rows agree, tau = 0 and the weights are inverse variances: the rows whose seeds vary least decide.
 Pooled pool_random_effects(const std::vector<Estimate>& estimates);
 
 }  // namespace covnoise
