@@ -25,6 +25,12 @@ int complain(std::string message, int exit_code) {
   return exit_code;
 }
 
+/// The exit code of a command that printed to standard output, all of which must have been written.
+int printed(int exit_code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  return complain("not everything could be written to standard output", 1);
+}
+
 /// "covnoise data fetch" where the arguments named that subcommand.
 std::string command_name(const CLI::App& app) {
   const auto named = app.get_subcommands();
@@ -53,11 +59,11 @@ int main(int argc, char** argv) {
   covnoise::add_info_command(app);
   try {
     app.parse(own_arguments, argv);
-    if (!app.get_subcommands().empty()) return 0;
+    if (!app.get_subcommands().empty()) return printed(0);
     std::fputs(app.help().c_str(), stderr);
     return 2;
   } catch (const CLI::Success& success) {  // --help, --version
-    return app.exit(success);
+    return printed(app.exit(success));
   } catch (const CLI::ParseError& error) {
     return complain(fmt::format("{} (see {} --help)", error.what(), command_name(app)), 2);
   } catch (const covnoise::Error& error) {

@@ -54,7 +54,11 @@ Axis parse_axis(const std::string& text, const char* option = "--vary") {
   axis.range = axis.logarithmic || values.rfind("lin:", 0) == 0;
   if (!axis.range) {
     axis.values = split_values(values);
-    for (const auto& value : axis.values) require(!value.empty(), fmt::format("{} {}: a value is empty", option, text));
+    std::set<std::string> known;
+    for (const auto& value : axis.values) {
+      require(!value.empty(), fmt::format("{} {}: a value is empty", option, text));
+      require(known.insert(value).second, fmt::format("{} {}: {} twice", option, text, value));
+    }
     return axis;
   }
   char* end = nullptr;

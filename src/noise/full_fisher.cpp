@@ -1,3 +1,4 @@
+#include "covnoise/core/error.h"
 #include "noise/structures.h"
 
 namespace covnoise {
@@ -21,6 +22,11 @@ class FullFisher final : public NoiseStructure {
 
 }  // namespace
 
-std::unique_ptr<NoiseStructure> make_full_fisher(const NoiseOptions&, bool) { return std::make_unique<FullFisher>(); }
+std::unique_ptr<NoiseStructure> make_full_fisher(const NoiseOptions& options, bool) {
+  require(options.labels == Labels::kData,
+          "noise.structure = \"full-fisher\" uses the data's labels; with the model's, noise.labels = \"model\", it is "
+          "\"true-fisher\"");
+  return std::make_unique<FullFisher>();
+}
 
 }  // namespace covnoise

@@ -237,6 +237,9 @@ TEST(MakeStructure, UnknownNamesListTheKnownOnes) {
   options.estimator = "ghost";
   options.labels = Labels::kModel;
   EXPECT_THROW(make_structure(options), Error);
+  options = noise("full-fisher");
+  options.labels = Labels::kModel;
+  EXPECT_THAT([&] { make_structure(options); }, ::testing::ThrowsMessage<Error>(::testing::HasSubstr("true-fisher")));
 }
 
 TEST(MakeStructure, DefaultEstimatorFollowsTheNetwork) {

@@ -56,6 +56,16 @@ TEST_F(AnalyzeCommand, EveryAnalysisWritesNumbersAndFigures) {
               out, {"hessian.csv", "hessian.json", "spectrum.csv", "hessian.svg", "hessian.png"});
 }
 
+TEST_F(AnalyzeCommand, WhatIsNoRunIsRefusedAndStaysAsItWas) {
+  const auto missing = folder_ / "missing";
+  for (const char* analysis : {"fisher", "variance", "frobenius", "hessian"}) {
+    const auto [code, output] = run({"analyze", analysis, missing.string()});
+    EXPECT_EQ(code, 1) << analysis;
+    EXPECT_EQ(output, "covnoise: " + missing.string() + " is not a run: it has no config.toml\n");
+    EXPECT_FALSE(fs::exists(missing)) << analysis;
+  }
+}
+
 TEST_F(AnalyzeCommand, TakesSnapshots) {
   const std::string lenet = trained("lenet");
   expect_good({"analyze", "frobenius", lenet, "--steps", "0,4", "--examples", "20", "--batches", "2"}, lenet,

@@ -97,12 +97,23 @@ TEST_F(ProgramTest, MistakesGetOneLineAndANonZeroExit) {
       {{"eval", "/no/run"}, "/no/run"},
       {{"runs", "/no/runs"}, "/no/runs"},
       {{"data", "verify", "unknown"}, "unknown"},
+      {{"sweep", "--model", "mlp", "--vary", "seed=0,0", "--plan"}, "--vary seed=0,0: 0 twice"},
+      {{"paper", "table2", "--seeds", "0-1,1", "--plan"}, "seed 1 twice"},
   };
   for (const auto& [arguments, expected] : cases) {
     const auto result = run(arguments);
     EXPECT_NE(result.code, 0) << expected;
     EXPECT_THAT(result.output, HasSubstr(expected));
     EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 1) << result.output;
+  }
+}
+
+TEST_F(ProgramTest, SaysThatItsOutputCouldNotBeWritten) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  for (const char* arguments : {"regimes", "--help", "train --help-keys"}) {
+    testing::Process process({"sh", "-c", testing::program() + " " + arguments + " >/dev/full"}, folder_ / "full");
+    EXPECT_EQ(process.wait(), 1) << arguments;
+    EXPECT_EQ(process.output(), "covnoise: not everything could be written to standard output\n");
   }
 }
 

@@ -48,6 +48,20 @@ TEST_F(TrainCommand, GroupsThatDoNotFitAreRefusedBeforeAnythingIsWritten) {
   EXPECT_FALSE(fs::exists(out));
 }
 
+/// A batch that is large enough for noise, or a step late enough for sharpness, never comes.
+TEST_F(TrainCommand, WhatWouldNeverComeIsRefusedBeforeAnythingIsWritten) {
+  const auto out = folder_ / "run";
+  expect_one_line(
+      {"--model", "lenet", "--regime", "batch-change", "--epochs", "4", "--set", "noise.structure=diag-fisher", "--set",
+       "train.batch_schedule=[[0.25, 1024, 0.1]]", "--out", out.string()},
+      "adds no noise, because noise.stop_after = 0.25 ends it before the first batch larger than "
+      "noise.small_batch = 128");
+  expect_one_line({"--model", "lenet", "--regime", "lb", "--epochs", "4", "--set", "train.sharpness=0.1", "--set",
+                   "train.sharpness_after=0.99", "--set", "train.sharpness_batch=512", "--out", out.string()},
+                  "train.sharpness_after = 0.99 and train.sharpness_every = 1 leave it none of the");
+  EXPECT_FALSE(fs::exists(out));
+}
+
 TEST_F(TrainCommand, SeedsMayStandAnywhere) {
   const auto recipe = folder_ / "recipe.toml";
   write_file_synced(recipe, "model = \"mlp\"\n");
@@ -59,6 +73,7 @@ TEST_F(TrainCommand, WrongSeedsGetTrueMessages) {
   for (const char* seeds : {"-1", "1-", "2-1", "0,", "a", "", "0 1", "9223372036854775808"})
     expect_one_line({"--seeds", seeds}, "must be seeds from 0 to 9223372036854775807, for example 0,1,2 or 0-2");
   expect_one_line({"--seeds", "0-2,1"}, "seed 1 twice");
+  expect_one_line({"--seeds", "0,1", "--seed", "3"}, "--seeds 0,1 and seed=3: give one of them");
   expect_one_line({"--seeds", "0-9000000000000000000"}, "more than 1000 seeds");
 }
 

@@ -9,6 +9,7 @@
 #include "covnoise/core/threads.h"
 #include "covnoise/datasets/catalog.h"
 #include "covnoise/train/internal/split.h"
+#include "covnoise/train/internal/stored_run.h"
 #include "covnoise/train/trainer.h"
 #include "number_checks.h"
 #include "study_output.h"
@@ -95,9 +96,9 @@ void fisher(const AnalyzeArguments& arguments, std::int64_t examples) {
 
 void variance(const AnalyzeArguments& arguments, const VarianceOptions& options) {
   set_threads(arguments.threads);
+  auto trained = load(arguments, arguments.runs.front());
   const auto out = arguments.folder("");
   create_folders(out);
-  auto trained = load(arguments, arguments.runs.front());
   const Split split = make_split(trained.source, trained.config);
   std::unique_ptr<ProgressBar> bar;
   auto study =
@@ -112,9 +113,9 @@ void variance(const AnalyzeArguments& arguments, const VarianceOptions& options)
 
 void frobenius(const AnalyzeArguments& arguments, const FrobeniusOptions& options, std::vector<std::int64_t> steps) {
   set_threads(arguments.threads);
+  auto trained = load(arguments, arguments.runs.front());
   const auto out = arguments.folder("");
   create_folders(out);
-  auto trained = load(arguments, arguments.runs.front());
   const Split split = make_split(trained.source, trained.config);
   if (steps.empty()) steps = kept_steps(arguments.run());
   FrobeniusStudy study{options, trained.config.model, trained.config.data.name, trained.config.regime, {}};
@@ -136,6 +137,7 @@ void frobenius(const AnalyzeArguments& arguments, const FrobeniusOptions& option
 
 void hessian(const AnalyzeArguments& arguments, const HessianOptions& options) {
   set_threads(arguments.threads);
+  for (const auto& run : arguments.runs) StoredRun{run};  // refuses what is none, before hours of work
   const auto out = arguments.folder("runs/analysis-hessian");
   create_folders(out);
   HessianStudy study{options, {}};

@@ -4,6 +4,7 @@
 #include "covnoise/core/threads.h"
 #include "covnoise/experiment/internal/paper.h"
 #include "experiment_options.h"
+#include "seed_list.h"
 #include "study_output.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ namespace covnoise {
 namespace {
 
 struct PaperArguments {
-  std::string item, recipes, results, device;
+  std::string item, recipes, results, device, seeds;
   paper::Options options;
   ExperimentArguments experiment;
   bool plan = false, collect = false;
@@ -27,6 +28,7 @@ void settle(PaperArguments& arguments, bool jobs_given) {
   if (experiment.out.empty()) experiment.out = arguments.options.quick ? "runs/paper-quick" : "runs/paper";
   if (arguments.options.quick && !jobs_given) experiment.jobs = available_processors();
   if (!arguments.device.empty()) arguments.options.set.push_back("run.device=" + arguments.device);
+  if (!arguments.seeds.empty()) arguments.options.seeds = seeds_of(arguments.seeds);
   arguments.options.recipes = arguments.recipes;
   arguments.options.results = arguments.results;
   arguments.options.train = !arguments.collect;
@@ -43,7 +45,7 @@ void run_paper(PaperArguments& arguments, bool jobs_given) {
   set_threads(0);
   const auto outcome = paper::reproduce(arguments.item, arguments.options);
   print_study(outcome.table, outcome.paths);
-  refuse_failures(outcome.failures, arguments.options.runner.say);
+  refuse_failures(outcome.failures, warn);
 }
 
 void add_documents(CLI::App& command) {
@@ -89,9 +91,7 @@ void add_paper_command(CLI::App& app) {
   command->add_flag("--quick", arguments->options.quick, "small version on embedded data: about a minute on two cores");
   command->add_flag("--plan,--dry-run", arguments->plan, "list the runs and stop");
   command->add_flag("--collect", arguments->collect, "train nothing: report the available runs");
-  command->add_option("--seeds", arguments->options.seeds, "seeds to train, e.g. 0,1,2")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  command->add_option("--seeds", arguments->seeds, "seeds to train, e.g. 0-2 or 0,1,5");
   command->add_option("--rows", arguments->options.rows, "train only these rows, e.g. cifar10-resnet44")
       ->delimiter(',')
       ->allow_extra_args(false);

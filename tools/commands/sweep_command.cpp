@@ -86,7 +86,7 @@ void run_sweep_command(SweepArguments& arguments, bool out_given) {
   const auto result =
       arguments.collect ? collect(arguments, points) : run_sweep(points, runner, earlier_table(arguments));
   print_study(sweep_table(result.outcomes), save(arguments, result));
-  refuse_failures(result.failures, runner.say);
+  refuse_failures(result.failures, warn);
 }
 
 }  // namespace

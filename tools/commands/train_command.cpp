@@ -89,6 +89,12 @@ void report(const std::filesystem::path& out) {
 void run_seeds(const TrainArguments& arguments, const std::vector<std::uint64_t>& seeds) {
   require(arguments.resume.empty(),
           "--seeds cannot be combined with --resume: repeat the command to resume unfinished runs");
+  const auto ranks = rank_info_of(process_environment());
+  require(!ranks || ranks->size == 1,
+          "--seeds starts processes of its own: leave it out where a launcher starts several");
+  for (const auto& setting : overrides(arguments))
+    require(setting.rfind("seed=", 0) != 0,
+            fmt::format("--seeds {} and {}: give one of them", *arguments.seeds, setting));
   std::vector<RunSpec> specs;
   for (const std::uint64_t seed : seeds) {
     TrainArguments one = arguments;
@@ -103,7 +109,7 @@ void run_seeds(const TrainArguments& arguments, const std::vector<std::uint64_t>
   auto runner = runner_options(experiment);
   runner.logs = runner.out / "runs" / "logs";
   const auto results = run_all(specs, runner);
-  refuse_failures(failures_of(results), runner.say);
+  refuse_failures(failures_of(results), warn);
   std::vector<double> accuracies;
   for (const auto& result : results)
     if (result.summary->test_accuracy) accuracies.push_back(100 * *result.summary->test_accuracy);

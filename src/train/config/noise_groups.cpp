@@ -30,6 +30,10 @@ std::vector<BatchPeriod> periods_of(const TrainConfig& train) {
   return periods;
 }
 
+bool is_noisy(const Config& config, const BatchPeriod& period) {
+  return period.begin < std::min(period.end, config.noise.stop_after) && period.batch > config.noise.small_batch;
+}
+
 /// Examples that pass at once.
 struct NoisyPass {
   std::string key;  // that sets them
@@ -44,7 +48,7 @@ std::vector<NoisyPass> noisy_passes(const Config& config, const BatchPeriod& per
     return NoisyPass{key, size > 0 ? std::min(size, period.batch) : period.batch};
   };
   std::vector<NoisyPass> passes;
-  if (period.begin >= end || period.batch <= config.noise.small_batch) return passes;
+  if (!is_noisy(config, period)) return passes;
   const bool sharp = train.sharp_micro_batches() && train.sharpness_after < end;
   const bool plain = !sharp || train.sharpness_after > period.begin || train.sharpness_every > 1;
   if (plain) passes.push_back(pass("train.micro_batch", train.micro_batch));
@@ -71,6 +75,11 @@ void check_micro(const BatchPeriod& period, const NoisyPass& pass) {
 }
 
 }  // namespace
+
+bool has_noisy_period(const Config& config) {
+  const auto periods = periods_of(config.train);
+  return std::any_of(periods.begin(), periods.end(), [&](const auto& period) { return is_noisy(config, period); });
+}
 
 void check_noise_groups(const Config& config) {
   const auto& noise = config.noise;

@@ -7,4 +7,7 @@ namespace covnoise {
 /// compares, do not fit, wherever the training has noise. Nothing is checked where the estimator is still `auto`.
 void check_noise_groups(const Config& config);
 
+/// Whether a batch larger than noise.small_batch begins before noise.stop_after.
+bool has_noisy_period(const Config& config);
+
 }  // namespace covnoise

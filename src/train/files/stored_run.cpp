@@ -41,8 +41,11 @@ Json kept_json(const std::filesystem::path& path) {
   return json;
 }
 
-StoredRun::StoredRun(const std::filesystem::path& folder)
-    : path_(folder), config_(read_config(RunFolder{folder}.config())) {}
+StoredRun::StoredRun(const std::filesystem::path& folder) : path_(folder) {
+  const auto config = RunFolder{folder}.config();
+  require(std::filesystem::exists(config), fmt::format("{} is not a run: it has no config.toml", folder.string()));
+  config_ = read_config(config);
+}
 
 StoredRun::StoredRun(const std::filesystem::path& file, std::size_t line, Json record) : record_(std::move(record)) {
   const std::string place = fmt::format("{}:{}", file.string(), line);

@@ -30,6 +30,8 @@ std::vector<Health::Warning> Health::check_loss(const Epoch& epoch) {
 }
 
 std::vector<Health::Warning> Health::check_clipping(const Epoch& epoch, const Progress& progress) {
+  // The penalty's gradient is clipped as well, and is not in the norms that tell what the noise takes.
+  if (config_.noise.penalty > 0) return {};
   const bool noisy = epoch.began_with_noise && epoch.ended_with_noise && config_.noise.stop_after < 1;
   if (warned_of_clipping_ || epoch.index < warmup_ || !noisy || !shares_clipping(config_)) return {};
   const double left = progress.epoch_clip_factors / progress.epoch_gradient_factors;

@@ -63,6 +63,8 @@ NoisyGradient::NoisyGradient(torch::nn::Module& module, GradientPass::Loss loss,
   require(options.clip_norm >= 0,
           fmt::format("NoisyGradient::Options::clip_norm = {:g} must be at least 0", options.clip_norm));
   const auto* sgd = checked_options(optimizer, noise.placement);
+  require(sgd || !noise.scale.match,
+          "noise.scale = \"match\" compares temperatures of torch::optim::SGD; with another optimizer give a number");
   placed_ = std::make_unique<Placed>(Placed{{noise.placement, sgd ? sgd->momentum() : 0, sgd && sgd->nesterov()}, {}});
   if (noise.placement == Placement::kWeights) placed_->in_weights.emplace(parameters_, noise.radius);
 }
@@ -138,6 +140,7 @@ at::Tensor NoisyGradient::backward(const GradientPass::Examples& examples) {
     placed_->in_weights->set_next(noise);
     noise = {};
   }
+  placed_->differenced.set_momentum(context.momentum);
   add_clipped(noise, context);
   ++step_;
   return pass_.loss_sum() / size;

@@ -5,7 +5,9 @@
 #include "covnoise/data/internal/digest.h"
 #include "covnoise/nn/batch_norm.h"
 #include "covnoise/train/internal/software.h"
+#include "covnoise/train/internal/stored_run.h"
 #include "covnoise/train/schedule.h"
+#include "train/config/noise_groups.h"
 #include "train/files/provenance.h"
 #include "train/files/snapshot.h"
 #include "train/loop/initial_model.h"
@@ -30,11 +32,18 @@ void refuse_what_would_not_be_done(const Config& config, const NoiseStructure& s
                       precision));
   require(!config.train.init.empty() || (!config.train.init_partial && config.train.init_sha256.empty()),
           "train.init_partial and train.init_sha256 need train.init, the file of the initial weights");
+  if (structure.is_zero() || !structure.scaled_by_batch()) return;
+  const auto& noise = config.noise;
   const std::int64_t largest = largest_batch(config);
-  require(structure.is_zero() || !structure.scaled_by_batch() || largest > config.noise.small_batch,
+  require(largest > noise.small_batch,
           fmt::format("noise.structure = \"{}\" adds no noise, because the batch size, {}, is not larger than "
                       "noise.small_batch = {}; raise train.batch or lower noise.small_batch",
-                      config.noise.structure, largest, config.noise.small_batch));
+                      noise.structure, largest, noise.small_batch));
+  require(
+      noise.stop_after == 0 || has_noisy_period(config),
+      fmt::format("noise.structure = \"{}\" adds no noise, because noise.stop_after = {:g} ends it before the first "
+                  "batch larger than noise.small_batch = {}; raise noise.stop_after, or begin the large batch earlier",
+                  noise.structure, noise.stop_after, noise.small_batch));
 }
 
 /// A line for each change of the batch size that comes after the last epoch.
@@ -202,11 +211,8 @@ TrainedModel load_trained(const std::filesystem::path& run, Which which, const D
                           const std::function<void(const std::string&)>& warn, const std::string& device,
                           IfDamaged damaged) {
   const RunFolder folder{run};
-  if (!std::filesystem::exists(folder.config())) {
-    throw Error(fmt::format("{} is not a run: it has no config.toml", run.string()));
-  }
   TrainedModel result;
-  result.config = read_config(folder.config());
+  result.config = StoredRun(run).config();
   result.config.run.device = device;
   const CheckpointStore store(folder.checkpoints());
   const auto loaded = which == Which::kBest ? store.load_best(warn, damaged) : store.load_latest(warn, damaged);

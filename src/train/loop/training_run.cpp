@@ -73,6 +73,12 @@ TrainingRun::TrainingRun(const TrainOptions& options, const std::function<RunTas
       health_(config_, task_.guessing_loss, schedule_.warmup()) {
   task_.module->train();
   step_.set_before_micro_batch([this] { check_stop_now(); });
+  const auto& train = config_.train;
+  require(
+      train.sharpness == 0 || step_.ever_sharp(),
+      fmt::format("train.sharpness = {:g} has no effect: train.sharpness_after = {:g} and train.sharpness_every = {} "
+                  "leave it none of the {} steps; lower them",
+                  train.sharpness, train.sharpness_after, train.sharpness_every, schedule_.total_steps()));
   if (config_.train.ema == 0) return;
   refuse_foreign_normalisation(*task_.module);
   average_.emplace(parameters_, config_.train.ema);
@@ -179,6 +185,7 @@ Outcome TrainingRun::run(const RunFiles& files) {
     }
     if (!finished() && stop_requested()) {
       bar.clear();
+      collect(files.metrics);  // of steps that were launched before the signal came
       if (files.metrics) files.metrics->flush_synced();
       save(files, /*scheduled=*/false);
       return Outcome::kInterrupted;
@@ -237,7 +244,7 @@ StepResult TrainingRun::collect(MetricsWriter* metrics) {
     progress_.add(result);
     stop_agreed_ = stop_agreed_ || result.stop;
   }
-  return results.back();
+  return results.empty() ? StepResult{} : results.back();
 }
 
 void TrainingRun::save(const RunFiles& files, bool scheduled) {

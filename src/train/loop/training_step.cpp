@@ -94,6 +94,13 @@ bool TrainingStep::is_sharp(std::int64_t step) const {
   return train.sharpness > 0 && step % train.sharpness_every == 0 && schedule_.fraction(step) >= train.sharpness_after;
 }
 
+bool TrainingStep::ever_sharp() const {
+  for (std::int64_t step = schedule_.total_steps(); step-- > 0;) {
+    if (is_sharp(step)) return true;
+  }
+  return false;
+}
+
 StepContext TrainingStep::context(std::int64_t step) const {
   StepContext context;
   context.seed = config_.seed;

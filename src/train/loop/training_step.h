@@ -63,6 +63,7 @@ class TrainingStep {
   Injection& injection() { return injection_; }
   GradientAllReduce* all_reduce() { return all_reduce_.get(); }                      ///< null in a single process
   WeightNoise* weight_noise() { return weight_noise_ ? &*weight_noise_ : nullptr; }  ///< null in other placements
+  bool ever_sharp() const;  ///< whether train.sharpness moves the weights in any step
   bool has_noise(std::int64_t step) const { return injection_.scale(context(step)) != 0; }
   /// Whether weight_noise() has noise for the next step after so many steps.
   bool has_weight_noise(std::int64_t steps) const;
@@ -77,7 +78,7 @@ class TrainingStep {
     at::Tensor penalty;         // if requested: its value, the norm of its gradient; undefined in a step without it
   };
   StepContext context(std::int64_t step) const;
-  bool is_sharp(std::int64_t step) const;  ///< whether train.sharpness moves the weights in this step
+  bool is_sharp(std::int64_t step) const;
   at::Tensor weights_of_pass(bool sharp) const;
   const GradientPass::Result& run_pass(const ExampleSource& source, const at::Tensor& indices, const at::Tensor& next,
                                        const StepContext& at, const Shard& shard,

@@ -13,7 +13,10 @@ namespace covnoise {
 class DifferencedNoise {
  public:
   DifferencedNoise(Placement placement, double momentum, bool nesterov)
-      : momentum_(placement == Placement::kUpdate ? momentum : 0), nesterov_(nesterov) {}
+      : in_update_(placement == Placement::kUpdate), momentum_(in_update_ ? momentum : 0), nesterov_(nesterov) {}
+
+  /// That of the next step, if it changes: the formulas hold with the mu of each step.
+  void set_momentum(double momentum) { momentum_ = in_update_ ? momentum : 0; }
 
   /// What to add to the gradient of the next step, whose noise is `noise` (may be undefined). Undefined: nothing.
   at::Tensor next(const at::Tensor& noise);
@@ -27,6 +30,7 @@ class DifferencedNoise {
   }
 
  private:
+  bool in_update_;
   double momentum_;
   bool nesterov_;
   at::Tensor last_;

@@ -157,13 +157,15 @@ TEST(ClippedTraining, RecordsTheMeanFactorsOfAnEpoch) {
 }
 
 /// What a training of four epochs says about the clipping of its noise; interrupted after the first.
-std::vector<std::string> said_of_clipping(const std::filesystem::path& out, double noise_clip_norm, double stop_after) {
+std::vector<std::string> said_of_clipping(const std::filesystem::path& out, double noise_clip_norm, double stop_after,
+                                          double penalty = 0) {
   TrainOptions options = testing::small_run("lb-diag", "mlp");
   options.config.train.epochs = 4;
   options.config.train.clip_norm = 0.05;
   options.config.noise.small_batch = options.config.noise.group = 1;
   options.config.noise.clip_norm = noise_clip_norm;
   options.config.noise.stop_after = stop_after;
+  options.config.noise.penalty = penalty;
   options.out = out;
   return testing::said_when_resumed(options, "clipped together", 3);  // in the second of epochs of 2 steps
 }
@@ -190,6 +192,7 @@ TEST(ClippedTraining, SaysThatTheNoiseTakesTheLearningRate) {
   EXPECT_THAT(recorded, ::testing::Contains("clipping"));
   EXPECT_TRUE(said_of_clipping(folder / "apart", 0.2, 0.75).empty());
   EXPECT_TRUE(said_of_clipping(folder / "lasting", 0, 1).empty()) << "nothing returns at once";
+  EXPECT_TRUE(said_of_clipping(folder / "penalty", 0, 0.75, 0.1).empty()) << "which is clipped as well";
 }
 
 TEST(ClippedTraining, HasTheMatchedTemperature) {

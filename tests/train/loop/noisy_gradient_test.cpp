@@ -265,6 +265,38 @@ TEST(NoisyGradient, StopsAfterItsShareOfTheSteps) {
   EXPECT_TRUE(gradients[2].equal(gradients[3]));
 }
 
+/// The gradient of this loss does not depend on the weights, so they move by the noise n_t alone: by the sum of -a n_t,
+/// whatever the momentum of a step is, also long after the noise has stopped.
+TEST(NoisyGradient, InTheUpdateFollowsTheMomentumOfTheOptimizer) {
+  const auto linear = [](PlainNetwork& network, const Points& examples) {
+    return Losses{network.out->weight.sum() * at::ones({examples.x.size(0)}, at::kDouble)};
+  };
+  const auto moved = [&](const std::string& structure) {
+    const auto network = plain_network();
+    torch::optim::SGD sgd(network->parameters(), torch::optim::SGDOptions(0.1).momentum(0.5));
+    NoisyGradient::Options options;
+    options.steps = 8;  // two of them with noise
+    NoisyGradient noisy(*network, loss_on<Points>(*network, linear), noise_options(structure), sgd, options);
+    for (int step = 0; step < 8; ++step) {
+      noisy.backward(points());
+      sgd.step();
+      static_cast<torch::optim::SGDOptions&>(sgd.param_groups()[0].options()).momentum(0.9);
+    }
+    return weights(*network);
+  };
+  const auto network = plain_network();
+  FlatParameters parameters(*network);
+  auto expected = parameters.zeros();
+  for (std::uint32_t step = 0; step < 2; ++step) {
+    auto noise = parameters.zeros();
+    fill_normal(noise, {0, Purpose::kNoise, step});
+    parameters.clear_gaps(noise);
+    expected.sub_(noise, 0.1 * noise_options("isotropic").sigma);
+  }
+  parameters.values().copy_(expected);
+  EXPECT_LT(difference_of(moved("isotropic") - moved("none"), weights(*network)), 1e-12);
+}
+
 TEST(NoisyGradient, RefusesTheUpdatePlacementForOtherOptimizers) {
   const auto network = plain_network();
   torch::optim::Adam adam(network->parameters(), 0.1);
@@ -273,6 +305,9 @@ TEST(NoisyGradient, RefusesTheUpdatePlacementForOtherOptimizers) {
   EXPECT_THAT(make, ::testing::ThrowsMessage<Error>(::testing::HasSubstr("noise.placement = \"update\"")));
   noise.placement = Placement::kGradient;
   make();
+  noise.scale.match = true;
+  noise.match_lr = 0.1;
+  EXPECT_THAT(make, ::testing::ThrowsMessage<Error>(::testing::HasSubstr("noise.scale = \"match\" compares")));
 }
 
 }  // namespace

@@ -17,11 +17,14 @@ at::Tensor normals_of(Purpose purpose, std::int64_t step) {
   return values;
 }
 
-/// The parameters after training with noise until kNoisySteps; the gradient depends on the parameters.
-at::Tensor trained(bool nesterov, double momentum, bool differenced) {
+/// The parameters after training with noise until kNoisySteps; the gradient depends on the parameters. The momentum
+/// changes by up to `change` from step to step.
+at::Tensor trained(bool nesterov, double of_begin, bool differenced, double change = 0) {
   auto values = at::zeros({kSize}, at::kDouble), buffer = at::zeros_like(values);
-  DifferencedNoise added(Placement::kUpdate, momentum, nesterov);
+  DifferencedNoise added(Placement::kUpdate, of_begin, nesterov);
   for (std::int64_t step = 0; step < kSteps; ++step) {
+    const double momentum = of_begin - change * static_cast<double>(step % 4) / 3;
+    added.set_momentum(momentum);
     auto gradient = 0.3 * values + normals_of(Purpose::kData, step);
     const auto noise = step < kNoisySteps ? normals_of(Purpose::kNoise, step) : at::Tensor();
     SgdUpdate update{0.01 + 0.001 * static_cast<double>(step % 3), momentum, 0.01, {}, nesterov, false};
@@ -46,9 +49,17 @@ TEST(DifferencedNoise, InTheGradientIsNoiseInTheUpdate) {
   }
 }
 
+TEST(DifferencedNoise, FollowsAMomentumThatChanges) {
+  for (const bool nesterov : {false, true}) {
+    const auto expected = trained(nesterov, 0.9, false, 0.4);
+    EXPECT_TRUE(trained(nesterov, 0.9, true, 0.4).allclose(expected, 1e-12, 1e-12)) << nesterov;
+  }
+}
+
 TEST(DifferencedNoise, OfTheGradientPlacementIsTheNoise) {
   DifferencedNoise added(Placement::kGradient, 0.9, false);
   const auto noise = normals_of(Purpose::kNoise, 0);
+  added.set_momentum(0.5);
   EXPECT_TRUE(added.next(noise).equal(noise));
   EXPECT_FALSE(added.next({}).defined());
 }
