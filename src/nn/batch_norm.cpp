@@ -5,6 +5,8 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
+
 namespace covnoise {
 namespace {
 
@@ -156,10 +158,18 @@ at::Tensor GhostBatchNorm1dImpl::as_images(const at::Tensor& x) {
   return x.unsqueeze(2).unsqueeze(3);
 }
 
-void set_ghost_batch(torch::nn::Module& module, std::int64_t ghost_batch) {
-  module.apply([&](torch::nn::Module& part) {
-    if (auto* layer = part.as<GhostBatchNorm2dImpl>()) layer->set_ghost_batch(ghost_batch);
+std::vector<NamedNormalisation> normalisation_layers(torch::nn::Module& module) {
+  std::vector<NamedNormalisation> layers;
+  module.apply([&](const std::string& name, torch::nn::Module& part) {
+    auto* layer = part.as<GhostBatchNorm2dImpl>();
+    const auto known = [&](const NamedNormalisation& other) { return other.layer == layer; };
+    if (layer && std::none_of(layers.begin(), layers.end(), known)) layers.push_back({name, layer});
   });
+  return layers;
+}
+
+void set_ghost_batch(torch::nn::Module& module, std::int64_t ghost_batch) {
+  for (const auto& [name, layer] : normalisation_layers(module)) layer->set_ghost_batch(ghost_batch);
 }
 
 }  // namespace covnoise

@@ -3,6 +3,10 @@
 
 #include <torch/nn/modules/batchnorm.h>
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 namespace covnoise {
 
 /// Batch normalisation whose statistics, in training mode, are those of ghost batches: each `ghost_batch` consecutive
@@ -60,6 +64,13 @@ class BatchNorm2dImpl : public GhostBatchNorm2dImpl {
   explicit BatchNorm2dImpl(const torch::nn::BatchNormOptions& options) : GhostBatchNorm2dImpl(options, 0) {}
 };
 TORCH_MODULE(BatchNorm2d);
+
+struct NamedNormalisation {
+  std::string name;  ///< as in named_parameters
+  GhostBatchNorm2dImpl* layer;
+};
+/// The normalisation layers in `module`, each once, under its first name.
+std::vector<NamedNormalisation> normalisation_layers(torch::nn::Module& module);
 
 /// Sets the ghost batch of every normalisation layer in `module`, for a change of the batch size during training.
 void set_ghost_batch(torch::nn::Module& module, std::int64_t ghost_batch);

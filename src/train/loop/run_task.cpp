@@ -1,6 +1,7 @@
 #include "train/loop/run_task.h"
 
 #include "covnoise/core/error.h"
+#include "covnoise/nn/batch_norm.h"
 #include "covnoise/nn/model_zoo.h"
 #include "covnoise/train/defaults.h"
 #include "covnoise/train/internal/split.h"
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace covnoise {
 namespace {
@@ -51,6 +53,29 @@ void add_sources(RunTask& run, const Config& config, const Task& task, at::Devic
   run.train = source(rows_of(task.train, 0, count));
   if (config.data.holdout > 0) run.validation = source(rows_of(task.train, count, limit));
   run.test = test_source(config, task, device);
+}
+
+/// Examples that stay together where the layers of a network normalise: the least common multiple of their ghost
+/// batches, or 0, the whole batch, if that is what one of them takes.
+std::int64_t ghost_batch_of(torch::nn::Module& module) {
+  std::int64_t together = 1;
+  for (const auto& [name, layer] : normalisation_layers(module)) together = std::lcm(together, layer->ghost_batch());
+  return together;
+}
+
+/// Each batch is whole ghost batches of every layer.
+void check_ghost_batches(const Config& config, torch::nn::Module& module) {
+  const auto check = [&](const std::string& key, std::int64_t batch) {
+    for (const auto& [name, layer] : normalisation_layers(module)) {
+      const std::int64_t ghost = layer->ghost_batch();
+      require(ghost == 0 || batch % ghost == 0,
+              fmt::format("{} = {} is not a whole number of ghost batches of layer '{}', which normalises {} examples "
+                          "together; change one of them",
+                          key, batch, name, ghost));
+    }
+  };
+  check("train.batch", config.train.batch);
+  for (const auto& change : config.train.batch_schedule) check("train.batch_schedule's batch", change.batch);
 }
 
 /// Runs the loss on two examples, so that a loss that does not fit is refused before the training.
@@ -115,8 +140,8 @@ void resolve_own_defaults(Config& config, torch::nn::Module& module) {
     require(change.lr > 0, "train.batch_schedule must name learning rates: there are no defaults for your own network");
   config.noise = with_estimator_for(module, config.noise);
   if (config.noise.group == 0) config.noise.group = config.noise.small_batch;
-  if (!normalises_by_batch(module)) train.ghost_batch = 1;  // nothing is normalised together
-  if (train.ghost_batch > 0) train.ghost_batch = std::min(train.ghost_batch, train.batch);
+  train.ghost_batch = ghost_batch_of(module);
+  check_ghost_batches(config, module);
   resolve_sharpness(config);
   const bool micro = config.noise.estimator == "micro";
   if (train.micro_batch == 0) {

@@ -29,8 +29,9 @@ RunTask make_run_task(const Config& config, const Task& task, at::Device device)
 /// The test set of the caller's own task, as its run evaluates it.
 std::unique_ptr<ExampleSource> test_source(const Config& config, const Task& task, at::Device device);
 
-/// Settles what a recipe leaves open for a network that is not in the table: the micro-batch, the group and the
-/// estimator of the noise. An Error if the learning rate is left open.
+/// Settles what a recipe leaves open for a network that is not in the table: the ghost batch, which is that
+/// of its layers, the micro-batch, the group and the estimator of the noise. An Error if the learning rate is left
+/// open, or if its layers cannot normalise the batches.
 void resolve_own_defaults(Config& config, torch::nn::Module& module);
 
 /// Mean loss and accuracy over a source, as evaluate().

@@ -10,11 +10,7 @@
 
 namespace covnoise {
 
-bool normalises_by_batch(torch::nn::Module& module) {
-  bool found = false;
-  module.apply([&](torch::nn::Module& part) { found = found || part.as<GhostBatchNorm2dImpl>() != nullptr; });
-  return found;
-}
+bool normalises_by_batch(torch::nn::Module& module) { return !normalisation_layers(module).empty(); }
 
 Sharding::Sharding(const Config& config, const Needs& needs, bool batch_statistics)
     : batch_statistics_(batch_statistics),

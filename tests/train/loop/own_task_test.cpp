@@ -124,10 +124,53 @@ TEST(OwnTask, UsesAStructureOfItsOwn) {
   EXPECT_TRUE((weights_of(plain) - weights_of(noisy)).allclose(torch::full_like(weights_of(plain), 0.02), 1e-4, 1e-5));
 }
 
+/// What a Trainer says; nothing where it takes the settings.
+std::string refusal(const Task& task, const std::vector<std::string>& settings) {
+  try {
+    Trainer(own_options("run", settings), task);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 TEST(OwnTask, RefusesAnOpenLearningRate) {
-  const testing::TemporaryFolder folder;
-  EXPECT_THAT([&] { Trainer(own_options(folder / "run", {"train.lr=0"}), own_task()); },
-              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("train.lr must be set")));
+  EXPECT_THAT(refusal(own_task(), {"train.lr=0"}), ::testing::HasSubstr("train.lr must be set"));
+}
+
+/// Two normalisations of unlike ghost batches.
+struct TwiceNormalisedNetwork : testing::NormalisedNetwork {
+  explicit TwiceNormalisedNetwork(std::int64_t ghost_batch) : NormalisedNetwork(ghost_batch) {
+    register_module("other", GhostBatchNorm1d(torch::nn::BatchNormOptions(8), 12));
+  }
+};
+
+TEST(OwnTask, HasTheGhostBatchOfItsLayers) {
+  const auto ghost_batch = [](const Task& task, const std::vector<std::string>& settings) {
+    return Trainer(own_options("run", settings), task).config().train.ghost_batch;
+  };
+  EXPECT_EQ(ghost_batch(own_task(), {}), 1);
+  EXPECT_EQ(ghost_batch(testing::normalised_task(16), {"train.ghost_batch=32"}), 16);
+  EXPECT_EQ(ghost_batch(testing::normalised_task(0), {"noise.structure=none"}), 0);
+  const auto twice = testing::normalised_task<TwiceNormalisedNetwork>(16);
+  EXPECT_EQ(ghost_batch(twice, {"train.batch=96", "noise.structure=none"}), 48);
+}
+
+TEST(OwnTask, RefusesBatchesThatItsLayersCannotNormalise) {
+  EXPECT_EQ(refusal(testing::normalised_task(48), {}),
+            "train.batch = 64 is not a whole number of ghost batches of layer 'norm', which normalises 48 examples "
+            "together; change one of them");
+  EXPECT_THAT(
+      refusal(testing::normalised_task(16), {"train.batch_schedule=[[1, 72, 0.1]]"}),
+      ::testing::HasSubstr("train.batch_schedule's batch = 72 is not a whole number of ghost batches of layer"));
+  for (const char* model : {"model=own"}) {
+    EXPECT_THAT(refusal(testing::normalised_task(16), {model, "train.ghost_batch=8", "train.micro_batch=24"}),
+                ::testing::HasSubstr("train.micro_batch = 24 is not a whole number of ghost batches of 16 examples"))
+        << model;
+    EXPECT_THAT(refusal(testing::normalised_task(0), {model, "train.ghost_batch=32", "train.micro_batch=32"}),
+                ::testing::HasSubstr("train.micro_batch = 32 is not a whole number of ghost batches of 64 examples"))
+        << model;
+  }
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
 #include "train/loop/weight_average.h"
 
 #include "covnoise/core/internal/file.h"
-#include "covnoise/nn/batch_norm.h"
 #include "covnoise/nn/internal/other_weights.h"
-#include "covnoise/nn/linear.h"
 #include "covnoise/train/internal/checkpoint.h"
 #include "covnoise/train/internal/metrics.h"
 #include "support/small_networks.h"
@@ -74,26 +72,14 @@ TEST(WeightAverage, IsSavedAndResumedAndLeavesTheTrainingAlone) {
 
 constexpr std::int64_t kExamples = 256, kGhostBatch = 64;
 
-struct NormalisedNetwork : torch::nn::Module {
-  Linear in{register_module("in", Linear(3, 8))};
-  GhostBatchNorm1d norm{register_module("norm", GhostBatchNorm1d(torch::nn::BatchNormOptions(8), kGhostBatch))};
-  Linear out{register_module("out", Linear(8, 1))};
-  at::Tensor forward(const at::Tensor& x) { return out(torch::tanh(norm(in(x)))); }
-};
-
-Losses losses_of(NormalisedNetwork& network, const testing::Series& batch) {
-  return mean_squared_error(network.forward(batch.x), batch.y);
-}
-
 /// Not those that the passes at the trained weights left: the moments of the last epoch's ghost batches at the averaged
 /// weights, later ones with larger weights m (1 - m)^(n-1-j) that add up to 1.
 TEST(WeightAverage, HasItsOwnRunningStatistics) {
   const testing::TemporaryFolder folder;
   const auto data = testing::series(kExamples, 0);
-  auto options = testing::own_options(folder / "run", {"train.ema=0.9", "train.batch=256", "train.micro_batch=128",
-                                                       "train.ghost_batch=64", "noise.structure=none"});
-  Trainer trainer(options, make_task<testing::Series>([] { return std::make_shared<NormalisedNetwork>(); }, losses_of,
-                                                      data, testing::series(64, 1)));
+  auto options = testing::own_options(
+      folder / "run", {"train.ema=0.9", "train.batch=256", "train.micro_batch=128", "noise.structure=none"});
+  Trainer trainer(options, testing::normalised_task(kGhostBatch));
   ASSERT_EQ(trainer.run(), Outcome::kFinished);
   std::map<std::string, at::Tensor> saved;
   for (const auto& [name, tensor] : last_model(folder / "run")) saved[name] = tensor;
