@@ -115,6 +115,9 @@ Config parse_config(std::string_view toml, const std::string& name);
 /// Checks the limits of single values and of combinations (whole ghost batches); an Error gives the value and the
 /// limit.
 void check_config(const Config& config);
+/// The part of it for batches and micro-batches, which are whole ghost batches if the network `normalises` by them.
+/// check_config asks the table of models; this is for a network of your own.
+void check_batches(const Config& config, bool normalises);
 
 /// The resolved configuration: all keys in a fixed order, without comments; parse_config restores it exactly.
 std::string to_toml(const Config& config);

@@ -50,10 +50,9 @@ void check_sharpness(const TrainConfig& train, std::int64_t batch, std::int64_t 
 
 /// Where the network normalises, a step of `batch` examples is a whole number of ghost batches, and so is every
 /// micro-batch of it. A batch smaller than a ghost batch is one.
-void check_batch(const Config& config, std::int64_t batch, const std::string& key) {
-  const auto& train = config.train;
+void check_batch(const TrainConfig& train, std::int64_t batch, const std::string& key, bool normalises) {
   const std::int64_t largest = train.ghost_batch > 0 ? std::min(train.ghost_batch, batch) : batch;
-  const std::int64_t ghost = may_normalise(config.model) ? largest : 1;
+  const std::int64_t ghost = normalises ? largest : 1;
   if (batch % ghost != 0) {
     throw Error(
         fmt::format("{} = {} is not a whole number of ghost batches (train.ghost_batch = {}); choose a multiple of "
@@ -75,11 +74,9 @@ void check_warmup(const char* key, double warmup, std::int64_t epochs) {
                       epochs));
 }
 
-void check_batch_schedule(const Config& config) {
-  const auto& train = config.train;
+void check_batch_schedule(const TrainConfig& train) {
   std::int64_t last = 0;
   for (const auto& change : train.batch_schedule) {
-    check_batch(config, change.batch, "train.batch_schedule's batch");
     const std::int64_t epoch = epoch_of_setting(change.epoch, train.epochs);
     if (epoch < last) throw Error(fmt::format("train.batch_schedule goes back in time at epoch {}", change.epoch));
     last = epoch;
@@ -236,14 +233,20 @@ Config merged(const Recipe* recipe, const std::string& name, const std::vector<s
 
 }  // namespace
 
+void check_batches(const Config& config, bool normalises) {
+  check_batch(config.train, config.train.batch, "train.batch", normalises);
+  for (const auto& change : config.train.batch_schedule)
+    check_batch(config.train, change.batch, "train.batch_schedule's batch", normalises);
+}
+
 void check_config(const Config& config) {
   for (const auto& field : config_fields()) {
     const std::string problem = broken_limit(field, config);
     if (!problem.empty()) throw Error(fmt::format("{} = {}: {}", field.key, value_text(field, config), problem));
   }
   regime_fragment(config.regime);
-  check_batch(config, config.train.batch, "train.batch");
-  check_batch_schedule(config);
+  check_batches(config, may_normalise(config.model));
+  check_batch_schedule(config.train);
   check_warmup("train.warmup", config.train.warmup, config.train.epochs);
   check_warmup("noise.match_warmup", config.noise.match_warmup, config.train.epochs);
   check_noise(config);

@@ -148,6 +148,7 @@ void resolve_own_defaults(Config& config, torch::nn::Module& module) {
     const std::int64_t unit = std::max<std::int64_t>(1, train.ghost_batch), group = config.noise.group;
     train.micro_batch = micro ? (group + unit - 1) / unit * unit : largest_batch(config);
   }
+  check_batches(config, normalises_by_batch(module));
   check_config(config);
 }
 

@@ -163,7 +163,7 @@ TEST(OwnTask, RefusesBatchesThatItsLayersCannotNormalise) {
   EXPECT_THAT(
       refusal(testing::normalised_task(16), {"train.batch_schedule=[[1, 72, 0.1]]"}),
       ::testing::HasSubstr("train.batch_schedule's batch = 72 is not a whole number of ghost batches of layer"));
-  for (const char* model : {"model=own"}) {
+  for (const char* model : {"model=own", "model=lenet"}) {
     EXPECT_THAT(refusal(testing::normalised_task(16), {model, "train.ghost_batch=8", "train.micro_batch=24"}),
                 ::testing::HasSubstr("train.micro_batch = 24 is not a whole number of ghost batches of 16 examples"))
         << model;

@@ -30,7 +30,8 @@ using Tensors = std::vector<NamedTensor>;
 
 /// What a task's training leaves.
 Tensors trained(const Task& task, const std::filesystem::path& out, Communicator* communicator) {
-  auto options = testing::own_options(out, {"run.device=cpu", "train.precision=fp64", "noise.structure=none"});
+  auto options = testing::own_options(
+      out, {"run.device=cpu", "train.precision=fp64", "noise.structure=none", "train.ghost_batch=16"});
   options.communicator = communicator;
   Trainer trainer(options, task);
   EXPECT_EQ(trainer.run(), Outcome::kFinished);
@@ -51,7 +52,7 @@ void expect_equal(const Tensors& a, const Tensors& b, const std::string& what) {
     EXPECT_TRUE(a[i].second.allclose(b[i].second, 1e-9, 1e-10)) << what << ": " << a[i].first;
 }
 
-/// Each rank has whole ghost batches of the layer, whatever the key train.ghost_batch is by default.
+/// Each rank has whole ghost batches of the layer, whatever the key train.ghost_batch is.
 TEST(OwnTaskRanks, NormaliseAsOneProcessDoes) {
   for (const std::int64_t ghost_batch : {0, 16, 64}) {
     const testing::TemporaryFolder folder;
