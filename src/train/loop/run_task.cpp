@@ -116,7 +116,7 @@ RunTask make_run_task(const Config& config, const Task& task, at::Device device)
   run.loss = [module = run.module, loss = task.loss](const GradientPass::Examples& examples) {
     return loss(*module, examples);
   };
-  run.structure = task.structure ? task.structure() : make_structure(config.noise);
+  run.structure = structure_of(task, config.noise);
   add_sources(run, config, task, device);
   run.guessing_loss = std::numeric_limits<double>::infinity();
   run.unit = "example";
@@ -129,7 +129,11 @@ std::unique_ptr<ExampleSource> test_source(const Config& config, const Task& tas
   return tensor_source(config, limit > 0 ? rows_of(task.test, 0, limit) : task.test, device);
 }
 
-void resolve_own_defaults(Config& config, torch::nn::Module& module) {
+std::unique_ptr<NoiseStructure> structure_of(const Task& task, const NoiseOptions& noise) {
+  return task.structure ? task.structure() : make_structure(noise);
+}
+
+void resolve_own_defaults(Config& config, const Task& task, torch::nn::Module& module) {
   auto& train = config.train;
   require(train.lr > 0, "train.lr must be set: there is no default learning rate for a network of your own");
   require(train.precision != "bf16",
@@ -139,6 +143,11 @@ void resolve_own_defaults(Config& config, torch::nn::Module& module) {
   for (const auto& change : train.batch_schedule)
     require(change.lr > 0, "train.batch_schedule must name learning rates: there are no defaults for your own network");
   config.noise = with_estimator_for(module, config.noise);
+  const auto structure = structure_of(task, config.noise);
+  require(
+      !config.noise.scale.match || structure->is_zero() || config.noise.match_lr > 0,
+      "noise.match_lr must be set for noise.scale = \"match\": there is no default learning rate of the small batch "
+      "for a network of your own");
   if (config.noise.group == 0) config.noise.group = config.noise.small_batch;
   train.ghost_batch = ghost_batch_of(module);
   check_ghost_batches(config, module);

@@ -32,7 +32,9 @@ std::unique_ptr<ExampleSource> test_source(const Config& config, const Task& tas
 /// Settles what a recipe leaves open for a network that is not in the table: the ghost batch, which is that
 /// of its layers, the micro-batch, the group and the estimator of the noise. An Error if the learning rate is left
 /// open, or if its layers cannot normalise the batches.
-void resolve_own_defaults(Config& config, torch::nn::Module& module);
+void resolve_own_defaults(Config& config, const Task& task, torch::nn::Module& module);
+/// The task's own, or the one that the options name.
+std::unique_ptr<NoiseStructure> structure_of(const Task& task, const NoiseOptions& noise);
 
 /// Mean loss and accuracy over a source, as evaluate().
 Evaluation evaluate_task(torch::nn::Module& module, const GradientPass::Loss& loss, const ExampleSource& source,

@@ -159,11 +159,11 @@ Trainer::Trainer(TrainOptions options, Task task) : options_(std::move(options))
   require(task_.module && task_.loss, "a Task needs a module and a loss");
   const auto module = task_.module();
   if (options_.communicator) refuse_foreign_buffers(*module);
-  resolve_own_defaults(options_.config, *module);
+  resolve_own_defaults(options_.config, task_, *module);
 }
 
 Outcome Trainer::run() {
-  const auto structure = task_.structure ? task_.structure() : make_structure(options_.config.noise);
+  const auto structure = structure_of(task_, options_.config.noise);
   check_before_loading(options_, *structure);
   auto examples = task_.train;
   examples.insert(examples.end(), task_.test.begin(), task_.test.end());

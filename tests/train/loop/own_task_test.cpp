@@ -138,6 +138,12 @@ TEST(OwnTask, RefusesAnOpenLearningRate) {
   EXPECT_THAT(refusal(own_task(), {"train.lr=0"}), ::testing::HasSubstr("train.lr must be set"));
 }
 
+TEST(OwnTask, RefusesAnOpenRateOfTheMatchedBatch) {
+  EXPECT_THAT(refusal(own_task(), {"noise.scale=match"}), ::testing::HasSubstr("noise.match_lr must be set"));
+  EXPECT_EQ(refusal(own_task(), {"noise.scale=match", "noise.match_lr=0.01"}), "");
+  EXPECT_EQ(refusal(own_task(), {"noise.scale=match", "noise.structure=none"}), "");
+}
+
 /// Two normalisations of unlike ghost batches.
 struct TwiceNormalisedNetwork : testing::NormalisedNetwork {
   explicit TwiceNormalisedNetwork(std::int64_t ghost_batch) : NormalisedNetwork(ghost_batch) {
