@@ -132,13 +132,20 @@ void GhostBatchNorm2dImpl::set_ghost_batch(std::int64_t ghost_batch) {
 
 void GhostBatchNorm2dImpl::become_shift() { shift_only_ = true; }
 
+void GhostBatchNorm2dImpl::count(const at::Tensor& x) {
+  ++calls_.calls;
+  calls_.rows += x.size(0);
+}
+
 at::Tensor GhostBatchNorm2dImpl::forward(const at::Tensor& x) {
+  count(x);
   if (is_training() && !shift_only_)
     return TrainingBatchNorm::apply(x, weight, bias, OptionalTensor(), *this, false, recording::wanted_record(*this));
   return outside_training(x);
 }
 
 at::Tensor GhostBatchNorm2dImpl::forward_relu(const at::Tensor& x, const at::Tensor& residual) {
+  count(x);
   if (is_training() && !shift_only_)
     return TrainingBatchNorm::apply(x, weight, bias, if_defined(residual), *this, true,
                                     recording::wanted_record(*this));

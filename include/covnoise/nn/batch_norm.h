@@ -31,6 +31,14 @@ class GhostBatchNorm2dImpl : public torch::nn::Module, public AccountedLayer {
   std::int64_t ghost_batch() const { return ghost_batch_; }
   void set_ghost_batch(std::int64_t ghost_batch);
   double momentum() const { return momentum_; }
+
+  /// How often the layer was called, and with how many rows in all, in either mode. Not part of its state. A replayed
+  /// CUDA graph runs no code of the host: it counts nothing.
+  struct Calls {
+    std::int64_t calls = 0, rows = 0;
+    friend Calls operator-(const Calls& a, const Calls& b) { return {a.calls - b.calls, a.rows - b.rows}; }
+  };
+  const Calls& calls() const { return calls_; }
   double eps() const { return eps_; }
 
   at::Tensor weight, bias;               ///< scale and shift [C]
@@ -38,10 +46,12 @@ class GhostBatchNorm2dImpl : public torch::nn::Module, public AccountedLayer {
 
  private:
   at::Tensor outside_training(const at::Tensor& x) const;
+  void count(const at::Tensor& x);
 
   std::int64_t ghost_batch_;
   double momentum_, eps_;
   bool shift_only_ = false;
+  Calls calls_;
 };
 TORCH_MODULE(GhostBatchNorm2d);
 

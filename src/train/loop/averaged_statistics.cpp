@@ -12,24 +12,26 @@
 namespace covnoise {
 namespace {
 
-/// A layer's running statistics r <- (1 - m) r + m v from 0, divided by what the weights of the v add up to.
+/// A layer's running statistics r <- (1 - m) r + m v from 0, divided by what the weights of the v add up to. The v are
+/// counted by the layer, which the passes may call several times or with several rows for each example: they are never
+/// replayed, so that its counter sees all of them.
 class Measured {
  public:
-  explicit Measured(GhostBatchNorm2dImpl& layer) : layer_(layer) {
+  explicit Measured(GhostBatchNorm2dImpl& layer) : layer_(layer), before_(layer.calls()) {
     layer.train();
     for (const auto& buffer : {layer.running_mean, layer.running_var}) buffer.zero_();
   }
-  void add_pass(std::int64_t examples) {
-    updates_ += layer_.ghost_batch() > 0 ? std::max<std::int64_t>(1, examples / layer_.ghost_batch()) : 1;
-  }
   void finish() {
-    const double weights = 1 - std::pow(1 - layer_.momentum(), static_cast<double>(updates_));
+    const auto seen = layer_.calls() - before_;
+    const std::int64_t updates = layer_.ghost_batch() > 0 ? seen.rows / layer_.ghost_batch() : seen.calls;
+    if (updates == 0) return;  // a layer without a call
+    const double weights = 1 - std::pow(1 - layer_.momentum(), static_cast<double>(updates));
     for (const auto& buffer : {layer_.running_mean, layer_.running_var}) buffer.div_(weights);
   }
 
  private:
   GhostBatchNorm2dImpl& layer_;
-  std::int64_t updates_ = 0;
+  GhostBatchNorm2dImpl::Calls before_;
 };
 
 bool is_foreign(torch::nn::Module& part) {
@@ -54,13 +56,10 @@ void measure_statistics(torch::nn::Module& module, const GradientPass::Loss& los
   const bool training = module.is_training();
   module.eval();
   std::vector<Measured> layers;
-  module.apply([&](torch::nn::Module& part) {
-    if (auto* layer = part.as<GhostBatchNorm2dImpl>()) layers.emplace_back(*layer);
-  });
+  for (const auto& [name, layer] : normalisation_layers(module)) layers.emplace_back(*layer);
   for (std::int64_t first = 0; first < indices.size(0); first += examples_at_once) {
     const std::int64_t count = std::min(examples_at_once, indices.size(0) - first);
     loss(source.load(indices.narrow(0, first, count), epoch));
-    for (auto& layer : layers) layer.add_pass(count);
   }
   for (auto& layer : layers) layer.finish();
   module.train(training);

@@ -78,15 +78,6 @@ void check_ghost_batches(const Config& config, torch::nn::Module& module) {
   for (const auto& change : config.train.batch_schedule) check("train.batch_schedule's batch", change.batch);
 }
 
-/// Runs the loss on two examples, so that a loss that does not fit is refused before the training.
-bool has_answers(const RunTask& run) {
-  const torch::NoGradGuard no_grad;
-  run.module->eval();
-  const auto losses = run.loss(run.train->plain(torch::arange(std::min<std::int64_t>(2, run.train->size()))));
-  run.module->train();
-  return losses.correct.defined();
-}
-
 }  // namespace
 
 RunTask make_run_task(const Config& config, const DataSource& source, at::Device device) {
@@ -120,8 +111,16 @@ RunTask make_run_task(const Config& config, const Task& task, at::Device device)
   add_sources(run, config, task, device);
   run.guessing_loss = std::numeric_limits<double>::infinity();
   run.unit = "example";
-  run.answers = has_answers(run);
+  run.answers = losses_of_first(run).correct.defined();  // refuses a loss that does not fit
   return run;
+}
+
+Losses losses_of_first(const RunTask& run) {
+  const torch::NoGradGuard no_grad;
+  run.module->eval();
+  auto losses = run.loss(run.train->plain(torch::arange(std::min<std::int64_t>(2, run.train->size()))));
+  run.module->train();
+  return losses;
 }
 
 std::unique_ptr<ExampleSource> test_source(const Config& config, const Task& task, at::Device device) {

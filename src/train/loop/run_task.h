@@ -26,6 +26,10 @@ RunTask make_run_task(const Config& config, const DataSource& source, at::Device
 /// The caller's own.
 RunTask make_run_task(const Config& config, const Task& task, at::Device device);
 
+/// The losses of the first two training examples, in evaluation mode and without gradients: what a pass does, before
+/// any.
+Losses losses_of_first(const RunTask& run);
+
 /// The test set of the caller's own task, as its run evaluates it.
 std::unique_ptr<ExampleSource> test_source(const Config& config, const Task& task, at::Device device);
 

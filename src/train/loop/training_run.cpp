@@ -79,6 +79,8 @@ TrainingRun::TrainingRun(const TrainOptions& options, const std::function<RunTas
       fmt::format("train.sharpness = {:g} has no effect: train.sharpness_after = {:g} and train.sharpness_every = {} "
                   "leave it none of the {} steps; lower them",
                   train.sharpness, train.sharpness_after, train.sharpness_every, schedule_.total_steps()));
+  if (auto* all_reduce = step_.all_reduce())
+    all_reduce->running().count_calls([this] { return losses_of_first(task_).values.numel(); });
   if (config_.train.ema == 0) return;
   refuse_foreign_normalisation(*task_.module);
   average_.emplace(parameters_, config_.train.ema);

@@ -1,7 +1,5 @@
 #include "train/ranks/running_statistics.h"
 
-#include "covnoise/nn/batch_norm.h"
-
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -11,13 +9,22 @@ namespace covnoise {
 
 RunningStatistics::RunningStatistics(torch::nn::Module& model, Communicator& communicator)
     : communicator_(communicator) {
-  model.apply([this](torch::nn::Module& part) {
-    const auto* layer = dynamic_cast<GhostBatchNorm2dImpl*>(&part);
-    if (!layer) return;
-    layers_.push_back({1 - layer->momentum(), layer->ghost_batch()});
+  for (const auto& [name, layer] : normalisation_layers(model)) {
+    layers_.push_back({layer, 1 - layer->momentum(), layer->ghost_batch()});
     buffers_.push_back(layer->running_mean);
     buffers_.push_back(layer->running_var);
-  });
+  }
+}
+
+void RunningStatistics::count_calls(const std::function<std::int64_t()>& pass) {
+  std::vector<GhostBatchNorm2dImpl::Calls> before;
+  for (const auto& layer : layers_) before.push_back(layer.module->calls());
+  const std::int64_t examples = pass();
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const auto seen = layers_[i].module->calls() - before[i];
+    layers_[i].calls = std::max<std::int64_t>(1, seen.calls);
+    layers_[i].rows = std::max<std::int64_t>(1, seen.rows / examples);
+  }
 }
 
 /// What the ghost batches of `examples` examples leave of the statistics before them.
@@ -26,8 +33,9 @@ void RunningStatistics::decay(std::int64_t examples, std::int64_t batch) {
   const torch::NoGradGuard no_grad;
   std::vector<at::Scalar> factors;
   for (const auto& layer : layers_) {
+    // Of the whole batch (0) a call is one update, whatever its rows.
     const std::int64_t ghost = layer.ghost_batch > 0 ? std::min(layer.ghost_batch, batch) : batch;
-    const std::int64_t updates = examples / ghost;
+    const std::int64_t updates = examples * (layer.ghost_batch > 0 ? layer.rows : layer.calls) / ghost;
     factors.insert(factors.end(), 2, std::pow(layer.keep, static_cast<double>(updates)));
   }
   at::_foreach_mul_(buffers_, factors);

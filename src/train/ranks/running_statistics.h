@@ -1,9 +1,11 @@
 #pragma once
 #include "covnoise/distributed/communicator.h"
+#include "covnoise/nn/batch_norm.h"
 #include "train/ranks/shard.h"
 
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <vector>
 
 namespace covnoise {
@@ -15,10 +17,17 @@ namespace covnoise {
 ///   r <- (1 - m)^a U((1 - m)^b r),   U the updates by its own ghost batches
 ///
 /// and the sum over ranks is what one process would have, up to rounding. Nothing is sent except for evaluations and
-/// checkpoints.
+/// checkpoints. Of a layer that is called several times in a pass, one process would have to pass over the shards one
+/// after the other for the same order of its updates.
 class RunningStatistics {
  public:
   RunningStatistics(torch::nn::Module& model, Communicator& communicator);
+
+  /// From a pass in evaluation mode, which returns its number of examples: how often each layer is called, and with how
+  /// many rows for each example; once with one until then. Counted ahead of the training, because another rank's
+  /// updates come before the first of its own, and steps that are CUDA graphs cannot be counted. A layer that the pass
+  /// does not call is left at one.
+  void count_calls(const std::function<std::int64_t()>& pass);
 
   void before(const Shard& shard);
   void after(const Shard& shard);
@@ -45,8 +54,10 @@ class RunningStatistics {
 
  private:
   struct Layer {
+    GhostBatchNorm2dImpl* module;
     double keep;  // 1 - m
     std::int64_t ghost_batch;
+    std::int64_t calls = 1, rows = 1;  // in a pass; of one example in all of them
   };
   void decay(std::int64_t examples, std::int64_t batch);
 

@@ -29,9 +29,10 @@ TEST(OwnTaskRanks, EvaluateAsTheTrainingDid) {
 using Tensors = std::vector<NamedTensor>;
 
 /// What a task's training leaves.
-Tensors trained(const Task& task, const std::filesystem::path& out, Communicator* communicator) {
+Tensors trained(const Task& task, const std::filesystem::path& out, Communicator* communicator,
+                const std::string& setting = "train.micro_batch=0") {
   auto options = testing::own_options(
-      out, {"run.device=cpu", "train.precision=fp64", "noise.structure=none", "train.ghost_batch=16"});
+      out, {"run.device=cpu", "train.precision=fp64", "noise.structure=none", "train.ghost_batch=16", setting});
   options.communicator = communicator;
   Trainer trainer(options, task);
   EXPECT_EQ(trainer.run(), Outcome::kFinished);
@@ -59,6 +60,25 @@ TEST(OwnTaskRanks, NormaliseAsOneProcessDoes) {
     const auto task = testing::normalised_task(ghost_batch);
     expect_equal(trained(task, folder / "1", nullptr), trained_by(2, task, folder / "2"), std::to_string(ghost_batch));
   }
+}
+
+/// Its normalisation has two names, is called twice, and has two rows for each example.
+struct ManyCallsNetwork : testing::NormalisedNetwork {
+  explicit ManyCallsNetwork(std::int64_t ghost_batch) : NormalisedNetwork(ghost_batch) {
+    register_module("same", norm);
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    const auto rows = at::stack({x, 2 * x}, 1).flatten(0, 1);
+    return out(torch::tanh(norm(torch::tanh(norm(in(rows)))))).view({-1, 2}).mean(1, true);
+  }
+};
+
+/// As one process whose micro-batches are the shards.
+TEST(OwnTaskRanks, CountTheCallsOfANormalisation) {
+  const testing::TemporaryFolder folder;
+  const auto task = testing::normalised_task<ManyCallsNetwork>(16);
+  const auto one = trained(task, folder / "1", nullptr, "train.micro_batch=32");
+  expect_equal(one, trained_by(2, task, folder / "2"), "two ranks");
 }
 
 }  // namespace
