@@ -54,6 +54,7 @@ std::int64_t epoch_of_setting(double setting, std::int64_t epochs);
 
 /// The settings by which the first epochs of a training depend on how many follow: fractions of the training, and the
 /// cosine schedule. Each as 'train.schedule = "cosine"'. Without any, a training can be continued with more epochs.
-std::vector<std::string> settings_relative_to_epochs(const Config& config);
+/// `noisy`: whether its structure, which need not be the one that noise.structure names, is not zero.
+std::vector<std::string> settings_relative_to_epochs(const Config& config, bool noisy);
 
 }  // namespace covnoise

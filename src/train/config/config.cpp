@@ -114,7 +114,7 @@ void check_noise(const Config& config) {
                       config.noise.penalty, config.noise.small_batch));
   check_penalty(config.noise, config.train.batch);
   for (const auto& change : config.train.batch_schedule) check_penalty(config.noise, change.batch);
-  check_noise_groups(config);
+  check_noise_groups(config, *make_structure(config.noise));  // of `auto`: exact, which compares nothing
 }
 
 std::string checksum_line(std::string_view text) { return fmt::format("# sha256 {}\n", sha256_hex(text)); }

@@ -1,7 +1,6 @@
 #include "train/config/noise_groups.h"
 
 #include "covnoise/core/error.h"
-#include "covnoise/noise/structure.h"
 #include "covnoise/train/schedule.h"
 
 #include <fmt/format.h>
@@ -81,9 +80,9 @@ bool has_noisy_period(const Config& config) {
   return std::any_of(periods.begin(), periods.end(), [&](const auto& period) { return is_noisy(config, period); });
 }
 
-void check_noise_groups(const Config& config) {
+void check_noise_groups(const Config& config, const NoiseStructure& structure) {
   const auto& noise = config.noise;
-  const Squares squares = make_structure(noise)->needs().squares;  // of `auto`: exact, which compares nothing
+  const Squares squares = structure.needs().squares;
   if (!centred(squares) || (!noise.scale.match && noise.scale.factor == 0)) return;
   const bool open = config.train.micro_batch == 0;  // that of `micro` is not yet settled
   for (const auto& period : periods_of(config.train)) {

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "covnoise/core/error.h"
-#include "covnoise/noise/structure.h"
 
 namespace covnoise {
 namespace {
@@ -27,11 +26,11 @@ std::int64_t epoch_of_setting(double setting, std::int64_t epochs) {
   return static_cast<std::int64_t>(setting > 0 ? std::max(epoch, 1.0) : epoch);
 }
 
-std::vector<std::string> settings_relative_to_epochs(const Config& config) {
+std::vector<std::string> settings_relative_to_epochs(const Config& config, bool noisy) {
   const auto fraction = [](double setting) { return setting > 0 && setting < 1; };
   const auto& train = config.train;
   const auto& noise = config.noise;
-  const bool noisy = !make_structure(noise)->is_zero(), matched = noisy && noise.scale.match;
+  const bool matched = noisy && noise.scale.match;
   std::set<std::string> keys;
   if (train.schedule == "cosine") keys.insert("train.schedule");
   if (matched && noise.match_schedule == "cosine") keys.insert("noise.match_schedule");

@@ -10,6 +10,7 @@
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/digest.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/noise/structure.h"
 #include "covnoise/train/defaults.h"
 #include "covnoise/train/schedule.h"
 
@@ -64,13 +65,17 @@ std::filesystem::path default_run_name(const Config& config) {
 }
 
 void refuse_other_configuration(const RunFolder& folder, const Config& here) {
+  refuse_other_configuration(folder, here, !make_structure(here.noise)->is_zero());
+}
+
+void refuse_other_configuration(const RunFolder& folder, const Config& here, bool noisy) {
   Config there = read_config(folder.config());
   const std::int64_t epochs = there.train.epochs;
   there.train.epochs = std::max(epochs, here.train.epochs);  // a run may be continued
   const auto lines = difference(there, here);
   require(lines.empty(), fmt::format("{} holds a run of another configuration ({}); choose another folder with --out",
                                      folder.root.string(), fmt::join(lines, "; ")));
-  const auto relative = settings_relative_to_epochs(here);
+  const auto relative = settings_relative_to_epochs(here, noisy);
   require(epochs == here.train.epochs || relative.empty(),
           fmt::format("{} holds a run of {} epochs that cannot be continued to {}, because its first epochs would have "
                       "been other ones ({}); choose another folder with --out",

@@ -5,6 +5,7 @@
 #include "covnoise/nn/model_zoo.h"
 #include "covnoise/train/defaults.h"
 #include "covnoise/train/internal/split.h"
+#include "train/config/noise_groups.h"
 #include "train/loop/initial_model.h"
 #include "train/ranks/shard.h"
 
@@ -151,13 +152,14 @@ void resolve_own_defaults(Config& config, const Task& task, torch::nn::Module& m
   train.ghost_batch = ghost_batch_of(module);
   check_ghost_batches(config, module);
   resolve_sharpness(config);
-  const bool micro = config.noise.estimator == "micro";
+  const bool micro = config.noise.estimator == "micro" || structure->needs().squares == Squares::kMicro;
   if (train.micro_batch == 0) {
     const std::int64_t unit = std::max<std::int64_t>(1, train.ghost_batch), group = config.noise.group;
     train.micro_batch = micro ? (group + unit - 1) / unit * unit : largest_batch(config);
   }
   check_batches(config, normalises_by_batch(module));
   check_config(config);
+  check_noise_groups(config, *structure);
 }
 
 Evaluation evaluate_task(torch::nn::Module& module, const GradientPass::Loss& loss, const ExampleSource& source,

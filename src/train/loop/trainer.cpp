@@ -81,7 +81,8 @@ void check_before_loading(const TrainOptions& options, const NoiseStructure& str
   auto* ranks = options.communicator;
   const bool writes = !ranks || ranks->rank() == 0;
   if (ranks) refuse_other_training(*ranks, options.config);
-  if (writes && std::filesystem::exists(folder.config())) refuse_other_configuration(folder, options.config);
+  if (writes && std::filesystem::exists(folder.config()))
+    refuse_other_configuration(folder, options.config, !structure.is_zero());
 }
 
 /// Buffers of other people's layers would be each rank's own.
@@ -99,8 +100,8 @@ void refuse_foreign_buffers(torch::nn::Module& module) {
   }
 }
 
-/// `digest` is that of the run's data, which it records.
-Outcome train_in_folder(const TrainOptions& options, const std::string& digest,
+/// `digest` is that of the run's data, which it records; `noisy`, whether its structure is not zero.
+Outcome train_in_folder(const TrainOptions& options, const std::string& digest, bool noisy,
                         const std::function<RunTask(at::Device)>& make, std::shared_ptr<torch::nn::Module>& trained) {
   const RunFolder folder{options.out};
   auto* ranks = options.communicator;
@@ -112,7 +113,7 @@ Outcome train_in_folder(const TrainOptions& options, const std::string& digest,
   if (writes) {
     lock.emplace(folder);
     // Another process may have started a run here since the first look.
-    if (std::filesystem::exists(folder.config())) refuse_other_configuration(folder, options.config);
+    if (std::filesystem::exists(folder.config())) refuse_other_configuration(folder, options.config, noisy);
   }
   CheckpointStore store(folder.checkpoints());
   const auto latest = writes ? store.load_latest(options.say) : std::nullopt;
@@ -144,15 +145,16 @@ Outcome train_in_folder(const TrainOptions& options, const std::string& digest,
 }  // namespace
 
 Outcome train(const TrainOptions& options) {
-  check_before_loading(options,
-                       *make_structure(options.config.noise, model_info(options.config.model).batch_statistics));
+  const auto structure = make_structure(options.config.noise, model_info(options.config.model).batch_statistics);
+  check_before_loading(options, *structure);
   const DataSource source = options.data(data_request(options.config));
   for (const auto& note : source.notes) options.say(note);
   const std::string digest = data_digest(source);
   if (options.communicator) refuse_other_data(*options.communicator, source.name, digest);
   std::shared_ptr<torch::nn::Module> trained;
   return train_in_folder(
-      options, digest, [&](at::Device device) { return make_run_task(options.config, source, device); }, trained);
+      options, digest, !structure->is_zero(),
+      [&](at::Device device) { return make_run_task(options.config, source, device); }, trained);
 }
 
 Trainer::Trainer(TrainOptions options, Task task) : options_(std::move(options)), task_(std::move(task)) {
@@ -170,7 +172,8 @@ Outcome Trainer::run() {
   const std::string digest = data_digest(examples);
   if (options_.communicator) refuse_other_data(*options_.communicator, options_.config.data.name, digest);
   return train_in_folder(
-      options_, digest, [&](at::Device device) { return make_run_task(options_.config, task_, device); }, module_);
+      options_, digest, !structure->is_zero(),
+      [&](at::Device device) { return make_run_task(options_.config, task_, device); }, module_);
 }
 
 torch::nn::Module& Trainer::module() const {

@@ -1,6 +1,7 @@
 #include "covnoise/train/schedule.h"
 
 #include "covnoise/noise/injection.h"
+#include "covnoise/noise/structure.h"
 
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
@@ -124,13 +125,15 @@ TEST(Schedule, RefusesABatchLargerThanTheData) {
 }
 
 TEST(Schedule, KnowsWhatDependsOnTheNumberOfEpochs) {
-  const auto relative = [](std::vector<std::string> settings) {
+  const auto relative = [](std::vector<std::string> settings, bool noisy = false) {
     settings.insert(settings.begin(), {"train.schedule=constant", "noise.stop_after=1"});
-    return settings_relative_to_epochs(load_config({}, settings));
+    const Config config = load_config({}, settings);
+    return settings_relative_to_epochs(config, noisy || !make_structure(config.noise)->is_zero());
   };
   EXPECT_THAT(relative({}), IsEmpty());
   EXPECT_THAT(relative({"train.warmup=2", "train.schedule=step", "train.milestones=[0, 4]"}), IsEmpty());
   EXPECT_THAT(relative({"train.batch_schedule=[[3, 256, 0]]", "noise.stop_after=0.5"}), IsEmpty());  // no noise
+  EXPECT_THAT(relative({"noise.stop_after=0.5"}, /*noisy=*/true), ElementsAre("noise.stop_after = 0.5"));
   EXPECT_THAT(relative({"train.schedule=cosine"}), ElementsAre("train.schedule = \"cosine\""));
   EXPECT_THAT(relative({"train.schedule=step"}), ElementsAre("train.milestones = [0.5, 0.75]"));
   EXPECT_THAT(relative({"train.warmup=0.5", "train.batch_schedule=[[0.5, 256, 0]]"}),

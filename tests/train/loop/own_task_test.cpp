@@ -144,6 +144,52 @@ TEST(OwnTask, RefusesAnOpenRateOfTheMatchedBatch) {
   EXPECT_EQ(refusal(own_task(), {"noise.scale=match", "noise.structure=none"}), "");
 }
 
+/// Of which the first epochs depend on the number of epochs only by the end of the noise.
+TEST(OwnTask, IsContinuedOnlyIfItsNoiseWouldHaveEndedAsItDid) {
+  for (const bool noisy : {false, true}) {
+    const testing::TemporaryFolder folder;
+    auto task = own_task();
+    if (noisy) task.structure = [] { return std::make_unique<Constant>(); };
+    const auto run = [&](const std::string& epochs) {
+      return Trainer(own_options(folder / "run", {"noise.structure=none", "noise.stop_after=0.5", epochs,
+                                                  "train.schedule=constant", "train.warmup=0"}),
+                     task)
+          .run();
+    };
+    ASSERT_EQ(run("train.epochs=2"), Outcome::kFinished);
+    if (noisy) {
+      EXPECT_THAT([&] { run("train.epochs=4"); },
+                  ::testing::ThrowsMessage<Error>(::testing::HasSubstr("(noise.stop_after = 0.5)")));
+    } else {
+      EXPECT_EQ(run("train.epochs=4"), Outcome::kFinished);
+    }
+  }
+}
+
+class OfGroups final : public NoiseStructure {
+ public:
+  explicit OfGroups(Squares squares) { needs_.squares = squares; }
+  Needs needs() const override { return needs_; }
+  at::Tensor sample(const GradientStatistics& statistics, const RandomStream&) const override {
+    return at::zeros_like(statistics.gradient);
+  }
+
+ private:
+  Needs needs_;
+};
+
+TEST(OwnTask, RefusesGroupsThatItsStructureCannotCompare) {
+  auto task = own_task();
+  task.structure = [] { return std::make_unique<OfGroups>(Squares::kGhost); };
+  EXPECT_THAT(refusal(task, {"noise.structure=none", "noise.group=48"}),
+              ::testing::HasSubstr("train.batch = 64 is not two or more whole groups of 48 examples"));
+  EXPECT_EQ(refusal(task, {"noise.structure=none", "noise.group=32"}), "");
+  task.structure = [] { return std::make_unique<OfGroups>(Squares::kMicro); };
+  EXPECT_THAT(refusal(task, {"noise.structure=none", "train.micro_batch=64"}),
+              ::testing::HasSubstr("must be two or more times train.micro_batch = 64"));
+  EXPECT_EQ(Trainer(own_options("run", {"noise.structure=none"}), task).config().train.micro_batch, 16);
+}
+
 /// Two normalisations of unlike ghost batches.
 struct TwiceNormalisedNetwork : testing::NormalisedNetwork {
   explicit TwiceNormalisedNetwork(std::int64_t ghost_batch) : NormalisedNetwork(ghost_batch) {

@@ -27,7 +27,9 @@ struct RunFolder {
 std::filesystem::path default_run_name(const Config& config);
 
 /// Throws an Error that lists the differences if the folder's config.toml has another configuration. More epochs are
-/// none if the epochs of the run would have been the same (settings_relative_to_epochs).
+/// none if the epochs of the run would have been the same (settings_relative_to_epochs, with its `noisy`).
+void refuse_other_configuration(const RunFolder& folder, const Config& here, bool noisy);
+/// The same for the structure that noise.structure names.
 void refuse_other_configuration(const RunFolder& folder, const Config& here);
 
 /// Writes config.toml if there is none. If there is one, only a higher number of epochs is written to it.
