@@ -2,6 +2,7 @@
 
 #include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
+#include "covnoise/nn/batch_norm.h"
 #include "train/config/config_fields.h"
 #include "train/files/snapshot.h"
 #include "train/loop/averaged_statistics.h"
@@ -154,7 +155,21 @@ std::unique_ptr<OtherWeights> TrainingRun::averaged_weights() {
 }
 
 void TrainingRun::measure_statistics_again() {
-  if (!normalises_by_batch(*task_.module)) return;
+  std::vector<at::Tensor> statistics;
+  for (const auto& [name, layer] : normalisation_layers(*task_.module))
+    statistics.insert(statistics.end(), {layer->running_mean, layer->running_var});
+  if (statistics.empty()) return;
+  if (measured_step_ == progress_.step) {
+    for (std::size_t i = 0; i < statistics.size(); ++i) statistics[i].copy_(measured_[i]);
+    return;
+  }
+  measure_statistics_now();
+  measured_.clear();
+  for (const auto& buffer : statistics) measured_.push_back(buffer.clone());
+  measured_step_ = progress_.step;
+}
+
+void TrainingRun::measure_statistics_now() {
   const std::int64_t epoch = schedule_.epoch_of(std::max<std::int64_t>(0, progress_.step - 1));
   const std::int64_t batch = schedule_.batch(epoch), steps = schedule_.steps_per_epoch(epoch);
   const std::int64_t passes = std::min(steps, (kExamplesOfStatistics + batch - 1) / batch);

@@ -67,8 +67,11 @@ class TrainingRun {
   /// For evaluation and saving: the averaged weights in the network, with statistics of their own; null without
   /// train.ema.
   std::unique_ptr<OtherWeights> averaged_weights();
-  /// Measures the running statistics at the network's present weights, by passes over the first batches of this epoch.
+  /// The running statistics at the averaged weights, which the network has: measured once after a step, and kept for
+  /// what else evaluates or saves them. Each rank has its own copy, because not all of them save.
   void measure_statistics_again();
+  /// By passes over the first batches of this epoch.
+  void measure_statistics_now();
   double images_per_second() const;
   Evaluation evaluate_on(const ExampleSource& source);
   GradientPass::Loss interruptible_loss();  ///< for passes outside a step
@@ -86,6 +89,8 @@ class TrainingRun {
   TrainingStep step_;
   Health health_;
   std::optional<WeightAverage> average_;
+  std::int64_t measured_step_ = -1;   // after which statistics were measured last,
+  std::vector<at::Tensor> measured_;  // and what they were
   Progress progress_;
   bool stop_agreed_ = false;  // by several ranks
   at::Tensor order_;          // of order_epoch_

@@ -99,6 +99,28 @@ TEST(WeightAverage, HasItsOwnRunningStatistics) {
   EXPECT_TRUE(saved.at("norm.running_var").allclose(variance / weights, 1e-4, 1e-5));
 }
 
+/// For an evaluation, a checkpoint, a snapshot and the network that is left after the training.
+TEST(WeightAverage, MeasuresStatisticsOnceAfterAStep) {
+  const testing::TemporaryFolder folder;
+  int passes = 0;
+  auto task = testing::normalised_task(kGhostBatch);
+  task.loss = [&passes, loss = task.loss](torch::nn::Module& module, const GradientPass::Examples& examples) {
+    const bool measures =
+        !module.is_training() && dynamic_cast<testing::NormalisedNetwork&>(module).norm->is_training();
+    passes += measures ? 1 : 0;
+    return loss(module, examples);
+  };
+  Trainer trainer(testing::own_options(folder / "run", {"train.ema=0.9", "train.batch=128", "train.epochs=2",
+                                                        "noise.structure=none", "train.snapshot_every=2"}),
+                  task);
+  ASSERT_EQ(trainer.run(), Outcome::kFinished);
+  EXPECT_EQ(passes, 2 * (1 + 2));  // before the first step and after each epoch, by both batches of an epoch
+  for (const auto& [name, tensor] : last_model(folder / "run")) {
+    if (name.find("running") == std::string::npos) continue;
+    EXPECT_TRUE(tensor.equal(trainer.module().named_buffers()[name].cpu())) << name;
+  }
+}
+
 /// Targets that say little teach little in a few steps.
 TEST(LabelSmoothing, IsTrainedWith) {
   const testing::TemporaryFolder folder;
