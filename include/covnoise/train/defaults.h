@@ -4,7 +4,7 @@
 namespace covnoise {
 
 /// Settles what a recipe leaves to the model: learning rates that are 0 (the model's default for that batch size), the
-/// ghost batch if the batch is smaller, the micro-batch, the estimator of the noise and its group, and the
+/// ghost batch if the largest batch is smaller, the micro-batch, the estimator of the noise and its group, and the
 /// checksum of the initial weights. Afterwards
 /// config.toml says everything that was used.
 void resolve_defaults(Config& config);

@@ -51,9 +51,8 @@ std::vector<Field> make_fields() {
       COVNOISE_FIELD(train.ema, from_to_below(0, 1),
                      "decay of the exponential average of the weights that is evaluated and saved; 0: none"),
       COVNOISE_FIELD(train.ghost_batch, at_least(0),
-                     "examples normalised together, at most the smallest batch; 0: the whole batch; of a network of "
-                     "your own, what "
-                     "its layers say"),
+                     "examples normalised together, a smaller batch at once; 0: the whole batch; of a network of "
+                     "your own, what its layers say"),
       COVNOISE_FIELD(train.micro_batch, at_least(0), "examples in memory at once; 0: chosen by the program"),
       COVNOISE_FIELD(
           train.sharpness, at_least(0),

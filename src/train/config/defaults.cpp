@@ -24,12 +24,6 @@ double rounded(double rate) {
   return std::round(rate / unit) / std::round(1 / unit);
 }
 
-std::int64_t smallest_batch(const Config& config) {
-  std::int64_t smallest = config.train.batch;
-  for (const auto& change : config.train.batch_schedule) smallest = std::min(smallest, change.batch);
-  return smallest;
-}
-
 /// The small batch is that of the regime sb, which has the defaults of every key but the batch size.
 void resolve_matched_batch(Config& config) {
   auto& noise = config.noise;
@@ -71,7 +65,7 @@ void resolve_defaults(Config& config) {
   for (auto& change : train.batch_schedule) {
     if (change.lr == 0) change.lr = default_rate(config.model, change.batch, clipped);
   }
-  if (train.ghost_batch > 0) train.ghost_batch = std::min(train.ghost_batch, smallest_batch(config));
+  if (train.ghost_batch > 0) train.ghost_batch = std::min(train.ghost_batch, largest_batch(config));
   resolve_sharpness(config);
   auto& noise = config.noise;
   if (noise.group == 0) noise.group = noise.small_batch;

@@ -64,12 +64,12 @@ std::int64_t ghost_batch_of(torch::nn::Module& module) {
   return together;
 }
 
-/// Each batch is whole ghost batches of every layer.
+/// Each batch is whole ghost batches of every layer; one that is smaller is a ghost batch.
 void check_ghost_batches(const Config& config, torch::nn::Module& module) {
   const auto check = [&](const std::string& key, std::int64_t batch) {
     for (const auto& [name, layer] : normalisation_layers(module)) {
       const std::int64_t ghost = layer->ghost_batch();
-      require(ghost == 0 || batch % ghost == 0,
+      require(ghost == 0 || batch < ghost || batch % ghost == 0,
               fmt::format("{} = {} is not a whole number of ghost batches of layer '{}', which normalises {} examples "
                           "together; change one of them",
                           key, batch, name, ghost));
@@ -149,7 +149,7 @@ void resolve_own_defaults(Config& config, const Task& task, torch::nn::Module& m
       "noise.match_lr must be set for noise.scale = \"match\": there is no default learning rate of the small batch "
       "for a network of your own");
   if (config.noise.group == 0) config.noise.group = config.noise.small_batch;
-  train.ghost_batch = ghost_batch_of(module);
+  train.ghost_batch = std::min(ghost_batch_of(module), largest_batch(config));
   check_ghost_batches(config, module);
   resolve_sharpness(config);
   const bool micro = config.noise.estimator == "micro" || structure->needs().squares == Squares::kMicro;

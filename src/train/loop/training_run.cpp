@@ -173,6 +173,7 @@ void TrainingRun::measure_statistics_now() {
   const std::int64_t epoch = schedule_.epoch_of(std::max<std::int64_t>(0, progress_.step - 1));
   const std::int64_t batch = schedule_.batch(epoch), steps = schedule_.steps_per_epoch(epoch);
   const std::int64_t passes = std::min(steps, (kExamplesOfStatistics + batch - 1) / batch);
+  step_.set_ghost_batches(batch);
   measure_statistics(*task_.module, interruptible_loss(), *task_.train, order_of(epoch).narrow(0, 0, passes * batch),
                      epoch, config_.train.micro_batch > 0 ? std::min(config_.train.micro_batch, batch) : batch);
 }

@@ -82,7 +82,13 @@ TrainingStep::TrainingStep(const Config& config, torch::nn::Module& module, Grad
       all_reduce_(communicator ? std::make_unique<GradientAllReduce>(*communicator, config, module, parameters,
                                                                      injection_, buckets)
                                : nullptr) {
+  for (const auto& [name, layer] : normalisation_layers(module))
+    ghost_batches_.emplace_back(layer, layer->ghost_batch());
   if (injection_.placement() == Placement::kWeights) weight_noise_.emplace(parameters, config.noise.radius);
+}
+
+void TrainingStep::set_ghost_batches(std::int64_t batch) {
+  for (const auto& [layer, ghost] : ghost_batches_) layer->set_ghost_batch(std::min(ghost, batch));  // 0 stays 0
 }
 
 bool TrainingStep::has_weight_noise(std::int64_t steps) const {
@@ -118,6 +124,7 @@ void TrainingStep::launch(std::int64_t step, const ExampleSource& source, const 
                           const at::Tensor& next) {
   Launched launched;
   launched.context = context(step);
+  set_ghost_batches(launched.context.batch);
   const auto signs = penalty_.signs(launched.context);
   const bool penalised = signs.size > 0;
   const Shard shard =

@@ -1,4 +1,5 @@
 #pragma once
+#include "covnoise/nn/batch_norm.h"
 #include "covnoise/nn/model_zoo.h"
 #include "covnoise/noise/gradient_pass.h"
 #include "covnoise/noise/injection.h"
@@ -52,6 +53,9 @@ class TrainingStep {
   void launch(std::int64_t step, const Loader& loader, const at::Tensor& indices, bool details) {
     launch(step, LoaderSource(loader), indices, details);
   }
+  /// For passes over batches of this size: a ghost batch larger than the batch is all of it. Each step calls it for its
+  /// own; CUDA graphs, one for each size, keep what they were captured with.
+  void set_ghost_batches(std::int64_t batch);
   /// The results of the steps launched since the last call; waits for them. A loss, gradient or weight that is not
   /// finite is an Error that names the step and the parameter.
   std::vector<StepResult> collect();
@@ -95,6 +99,7 @@ class TrainingStep {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<GradientAllReduce> all_reduce_;
   std::optional<WeightNoise> weight_noise_;
+  std::vector<std::pair<GhostBatchNorm2dImpl*, std::int64_t>> ghost_batches_;  // as the layers were made
   std::vector<Launched> launched_;
   std::function<void()> before_micro_batch_ = [] {};
 };

@@ -11,6 +11,8 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 namespace covnoise {
 namespace {
@@ -206,6 +208,29 @@ TEST(OwnTask, HasTheGhostBatchOfItsLayers) {
   EXPECT_EQ(ghost_batch(testing::normalised_task(0), {"noise.structure=none"}), 0);
   const auto twice = testing::normalised_task<TwiceNormalisedNetwork>(16);
   EXPECT_EQ(ghost_batch(twice, {"train.batch=96", "noise.structure=none"}), 48);
+  EXPECT_EQ(ghost_batch(testing::normalised_task(128), {"noise.structure=none"}), 64);  // the batch
+}
+
+/// (examples, ghost batch) of the passes in which the layer normalises.
+using Passes = std::set<std::pair<std::int64_t, std::int64_t>>;
+
+/// A batch below the ghost batch is one of its own; larger ones are not divided by it. The first pass over each batch
+/// is never replayed.
+TEST(OwnTask, NormalisesEachBatchOfAScheduleByTheGhostBatchOfTheLayers) {
+  const testing::TemporaryFolder folder;
+  Passes passes;
+  auto task = testing::normalised_task(16);
+  task.loss = [&passes, loss = task.loss](torch::nn::Module& module, const GradientPass::Examples& examples) {
+    const auto& norm = *dynamic_cast<testing::NormalisedNetwork&>(module).norm;
+    if (norm.is_training()) passes.insert({examples[0].size(0), norm.ghost_batch()});
+    return loss(module, examples);
+  };
+  Trainer trainer(own_options(folder / "run", {"train.batch=8", "train.batch_schedule=[[1, 64, 0.02]]",
+                                               "noise.structure=none", "train.ema=0.9"}),
+                  task);
+  EXPECT_EQ(trainer.config().train.ghost_batch, 16);
+  ASSERT_EQ(trainer.run(), Outcome::kFinished);
+  EXPECT_EQ(passes, (Passes{{8, 8}, {64, 16}}));
 }
 
 TEST(OwnTask, RefusesBatchesThatItsLayersCannotNormalise) {

@@ -166,7 +166,10 @@ INSTANTIATE_TEST_SUITE_P(
         // Of stacked normalisations of pairs the rounding grows without bound, so these have ghost batches of 4.
         RanksCase{"dropout", "c1", {"train.epochs=2", "train.warmup=1.9", "train.ghost_batch=4"}},
         RanksCase{"features", "f1", {"train.epochs=2", "train.warmup=1.9", "train.ghost_batch=4"}},
-        RanksCase{"batch_change", "resnet8", {"train.batch_schedule=[[1, 4, 0.01]]", "train.epochs=2"}}),
+        RanksCase{"batch_change", "resnet8", {"train.batch_schedule=[[1, 4, 0.01]]", "train.epochs=2"}},
+        RanksCase{"batch_below_the_ghost_batch",
+                  "resnet8",
+                  {"train.ghost_batch=8", "train.batch_schedule=[[1, 4, 0.01]]", "train.epochs=2"}}),
     [](const auto& info) { return info.param.name; });
 
 TEST(Ranks, ResumeBitForBit) {
