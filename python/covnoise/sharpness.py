@@ -52,6 +52,7 @@ def _moved(model: nn.Module, parameters: list[nn.Parameter], weights: list[Tenso
     try:
         with torch.no_grad():
             _move([(p, g) for p, g in zip(parameters, gradients) if g is not None], radius)
+        torch.clear_autocast_cache()  # an autocast region around us has copies of the weights in low precision
         yield
     finally:
         with torch.no_grad():
@@ -59,6 +60,7 @@ def _moved(model: nn.Module, parameters: list[nn.Parameter], weights: list[Tenso
                 p.copy_(weight)
             for buffer, value in buffers:
                 buffer.copy_(value)
+        torch.clear_autocast_cache()
 
 
 def _move(used: list[tuple[nn.Parameter, Tensor]], radius: float) -> None:

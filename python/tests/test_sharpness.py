@@ -1,10 +1,11 @@
 """Gradients of micro-batches where their loss has risen most."""
 import copy
+from contextlib import nullcontext
 
 import pytest
 import torch
 import torch.nn.functional as F
-from support import batch, small_network
+from support import DEVICE, batch, small_network
 from torch import nn
 
 import covnoise
@@ -79,6 +80,23 @@ def test_dropout_drops_the_same_units_in_both_passes():
     first, first_again, second, second_again = masks
     assert torch.equal(first, first_again) and torch.equal(second, second_again)
     assert not torch.equal(first, second) and 0 < (first == 0).sum() < 64
+
+
+def test_autocast_around_both_passes_is_autocast_in_the_loss():
+    """Autocast keeps copies of the weights, which the second pass must not get from the first."""
+    gradients = []
+    for outside in (True, False):
+        torch.manual_seed(0)
+        model, (x, y) = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)), batch(8, 4)
+
+        def loss_of(x, y):
+            with torch.autocast(DEVICE, torch.bfloat16):
+                return F.cross_entropy(model(x).float(), y)
+
+        with torch.autocast(DEVICE, torch.bfloat16) if outside else nullcontext():
+            covnoise.sharp_backward(model, loss_of, x.float(), y, radius=RADIUS, micro_batch=4)
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    assert torch.equal(*gradients)
 
 
 def test_a_zero_gradient_moves_nothing_and_unused_parameters_have_none():
