@@ -48,7 +48,8 @@ def sharp_backward(model: nn.Module, loss_of: Callable[..., Tensor], *tensors: T
 def _moved(model: nn.Module, parameters: list[nn.Parameter], weights: list[Tensor],
            gradients: tuple[Any, ...], radius: float) -> Iterator[None]:
     """The parameters at theta + radius g / |g|. Parameters and buffers are as they were afterwards."""
-    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    buffers = [(module, key, buffer, buffer.clone()) for module in model.modules()
+               for key, buffer in module._buffers.items() if buffer is not None]
     try:
         with torch.no_grad():
             _move([(p, g) for p, g in zip(parameters, gradients) if g is not None], radius)
@@ -58,8 +59,8 @@ def _moved(model: nn.Module, parameters: list[nn.Parameter], weights: list[Tenso
         with torch.no_grad():
             for p, weight in zip(parameters, weights):
                 p.copy_(weight)
-            for buffer, value in buffers:
-                buffer.copy_(value)
+            for module, key, buffer, value in buffers:
+                module._buffers[key] = buffer.copy_(value)  # a forward may put another tensor in its place
         torch.clear_autocast_cache()
 
 

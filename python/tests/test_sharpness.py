@@ -72,6 +72,22 @@ def test_running_statistics_are_those_of_the_first_passes():
     assert not torch.equal(model[1].running_mean, torch.zeros_like(model[1].running_mean))
 
 
+def test_a_buffer_that_is_replaced_moves_once():
+    class Average(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 3).double()
+            self.register_buffer("mean", torch.zeros((), dtype=torch.float64))
+
+        def forward(self, x):
+            self.mean = 0.9 * self.mean + 0.1 * x.mean()
+            return self.linear(x)
+
+    model, (x, y) = Average(), batch(8, 4)
+    covnoise.sharp_backward(model, loss_with(model), x, y, radius=RADIUS, micro_batch=8)
+    torch.testing.assert_close(model.mean, 0.1 * x.mean(), rtol=1e-12, atol=0)
+
+
 def test_dropout_drops_the_same_units_in_both_passes():
     model, masks = nn.Sequential(nn.Dropout(0.5), nn.Linear(64, 1)), []
     model[0].register_forward_hook(lambda module, inputs, left: masks.append(left))
