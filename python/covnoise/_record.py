@@ -89,8 +89,9 @@ class ParameterRecord:
         return self._zeros() if self.total is None else self.total
 
     def clear(self) -> None:
+        """Passes whose backward pass has not run stay open: zero_grad may be called between the two."""
         self.total = self.leaf.grad = None
-        self.open.clear()
+        self.open = [each for each in self.open if each.sums.grad is None]
 
 
 class OpenPass:

@@ -223,6 +223,8 @@ class Statistics:
             pass
         finally:
             self.discard()
+            for record in self.recorded:
+                record.open.clear()
 
     def discard(self) -> None:
         """Forgets the backward passes since the last reset, as zero_grad forgets their gradients."""

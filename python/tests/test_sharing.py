@@ -60,6 +60,22 @@ def test_a_head_tied_to_the_embedding(estimator, group):
     assert_same(stats.diagonal(), diagonal_of(gradients, estimator, group), gradients=gradients)
 
 
+@ESTIMATORS
+def test_zero_grad_between_forward_and_backward(estimator, group):
+    """The passes that it finds open are still to come, also those of two forwards."""
+    model, (x, y) = SharedModule().double(), batch(12, 2, 3, 3)
+    gradients = example_gradients(model, x, y)
+    stats = covnoise.attach(model, estimator, group)
+    opt = covnoise.optim.Noisy(torch.optim.SGD(model.parameters(), lr=0.0), stats, 4)
+    for parts in (12, 12, 6):
+        losses = [losses_of(model, *part).sum() / 12 for part in zip(x.split(parts), y.split(parts))]
+        opt.zero_grad()
+        sum(losses).backward()
+        opt.step()
+        assert_same(stats.diagonal(), diagonal_of(gradients, estimator, group), gradients=gradients)
+    assert set(stats.estimators().values()) == {estimator}
+
+
 class Functional(nn.Module):
     """Uses the weight of a layer also without calling the layer."""
 
