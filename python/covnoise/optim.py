@@ -76,7 +76,27 @@ class Noisy(torch.optim.Optimizer):
         self._names: Optional[dict[int, str]] = None  # known after the first step, because a model's modules are many
         self._offsets: Optional[dict[int, int]] = None
         super().__init__(optimizer.param_groups, optimizer.defaults)
-        self._share()
+        self._initialised = True
+
+    # Parameters and state are the inner optimizer's at any time, so that schedulers and GradScaler see one optimizer. Only
+    # Optimizer.__init__ sets them; inner optimizers replace theirs in load_state_dict.
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        groups: list[dict[str, Any]] = self.optimizer.param_groups
+        return groups
+
+    @param_groups.setter
+    def param_groups(self, _: Any) -> None:
+        pass
+
+    @property
+    def state(self) -> Any:
+        return self.optimizer.state
+
+    @state.setter
+    def state(self, _: Any) -> None:
+        pass
 
     def _check_parameters(self) -> None:
         """Statistics must be those of the parameters that are trained."""
@@ -86,11 +106,6 @@ class Noisy(torch.optim.Optimizer):
                 if known is not None and id(parameter) not in known:
                     raise ValueError(f"covnoise: the optimizer has a parameter of sizes {list(parameter.shape)} that "
                                      "the attached model does not have")
-
-    def _share(self) -> None:
-        """Parameters and state are the inner optimizer's, so that schedulers and GradScaler see one optimizer."""
-        self.param_groups, self.state = self.optimizer.param_groups, self.optimizer.state
-        self._shared = True
 
     def _parameters(self) -> list[Tensor]:
         return [parameter for group in self.param_groups for parameter in group["params"]]
@@ -220,7 +235,7 @@ class Noisy(torch.optim.Optimizer):
             self.stats.discard()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        if hasattr(self, "_shared"):
+        if hasattr(self, "_initialised"):
             self._offsets = None
             self.optimizer.add_param_group(param_group)
 
@@ -239,4 +254,3 @@ class Noisy(torch.optim.Optimizer):
             raise ValueError("covnoise: this state_dict is not one of Noisy; load it into the inner optimizer")
         self.optimizer.load_state_dict(state)
         self.steps, self.seed = noise["steps"], noise["seed"]
-        self._share()

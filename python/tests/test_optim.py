@@ -235,6 +235,15 @@ def test_any_optimizer_with_a_scheduler(make, data):
     assert torch.isfinite(values(model)).all() and opt.steps == 3
 
 
+def test_a_state_of_the_inner_optimizer_leaves_one_learning_rate():
+    model = small_network()
+    opt = noisy(model, lr=1.0)
+    opt.optimizer.load_state_dict(opt.optimizer.state_dict())  # replaces its groups
+    torch.optim.lr_scheduler.LambdaLR(opt, lambda epoch: 0.25)
+    assert opt.optimizer.param_groups[0]["lr"] == opt.param_groups[0]["lr"] == 0.25
+    assert opt.state is opt.optimizer.state
+
+
 @pytest.mark.skipif(not hasattr(torch.amp, "GradScaler"), reason="this PyTorch scales gradients on GPUs only")
 def test_grad_scaler(data):
     results = []
