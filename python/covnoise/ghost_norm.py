@@ -6,6 +6,7 @@ from typing import Any, Optional
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from ._delivery import delivery_of, refuse_second_derivative
 from ._record import compiling
@@ -149,24 +150,31 @@ class RecordedGhostBatchNorm(RecordedBatchNorm):
 
 
 def convert_ghost_batch_norm(model: nn.Module, ghost_batch: int) -> nn.Module:
-    """Replaces every BatchNorm1d, 2d and 3d by GhostBatchNorm with the same parameters and buffers (the same objects,
-    so that an optimizer keeps working). Returns the model, or the new module if the model itself is a normalisation."""
-    if isinstance(model, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)):
-        return _converted("model", model, ghost_batch)
-    for prefix, parent in list(model.named_modules()):
-        for key, child in list(parent.named_children()):
-            if isinstance(child, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)):
-                setattr(parent, key, _converted(f"{prefix}.{key}" if prefix else key, child, ghost_batch))
-    return model
+    """Replaces every BatchNorm1d, 2d and 3d by GhostBatchNorm with the same parameters, buffers and hooks (the same
+    objects, so that an optimizer keeps working). Returns the model, or the new module if the model itself is a
+    normalisation. A layer that cannot be converted is refused by name, before any is replaced."""
+    converted = {id(norm): _converted(name or "model", norm, ghost_batch) for name, norm in model.named_modules()
+                 if isinstance(norm, _BatchNorm) and not isinstance(norm, GhostBatchNorm)}
+    for parent in list(model.modules()):
+        for key, child in parent._modules.items():  # also where one object has several names
+            parent._modules[key] = converted.get(id(child), child)
+    return converted.get(id(model), model)
 
 
 def _converted(name: str, norm: Any, ghost_batch: int) -> GhostBatchNorm:
-    if not norm.affine or not norm.track_running_stats or norm.momentum is None:
-        raise ValueError(f"covnoise: '{name}' cannot become ghost batch normalisation: it needs affine, "
-                         "track_running_stats and a momentum")
+    if type(norm).forward is not _BatchNorm.forward:
+        raise ValueError(f"covnoise: '{name}' ({type(norm).__name__}) has a forward of its own, which the conversion would "
+                         "lose; replace it by an ordinary BatchNorm and modules for the rest")
     if "forward" in norm.__dict__:
         raise ValueError(f"covnoise: '{name}' is attached, or has a forward of its own; convert before attach")
+    if isinstance(norm, LazyModuleMixin):
+        raise ValueError(f"covnoise: '{name}' does not know its channels yet; call the model once, then convert")
+    affine = isinstance(norm._parameters.get("weight"), nn.Parameter)  # and not the result of a parametrization
+    if not affine or not norm.track_running_stats or norm.momentum is None:
+        raise ValueError(f"covnoise: '{name}' cannot become ghost batch normalisation: it needs affine, "
+                         "track_running_stats and a momentum")
     result = GhostBatchNorm(norm.num_features, ghost_batch, norm.eps, norm.momentum)
     result._parameters, result._buffers = norm._parameters, norm._buffers
+    result.__dict__.update({key: value for key, value in vars(norm).items() if "hook" in key})
     result.train(norm.training)
     return result

@@ -52,3 +52,39 @@ def test_what_cannot_be_converted_is_named():
         covnoise.convert_ghost_batch_norm(attached, 4)
     with pytest.raises(ValueError, match="at least 1"):
         covnoise.GhostBatchNorm(3, 0)
+
+
+class Activated(nn.BatchNorm1d):
+    def forward(self, x):
+        return super().forward(x).relu()
+
+
+@pytest.mark.parametrize("norm, message", [
+    (Activated(3), "'2' \\(Activated\\) has a forward of its own"),
+    (nn.SyncBatchNorm(3), "'2' \\(SyncBatchNorm\\) has"),
+    (nn.LazyBatchNorm1d(), "'2' does not know its channels yet"),
+    (nn.BatchNorm1d(3, momentum=None), "'2' cannot become"),
+])
+def test_what_is_refused_leaves_the_model_as_it_was(norm, message):
+    model = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 3), norm)
+    with pytest.raises(ValueError, match=message):
+        covnoise.convert_ghost_batch_norm(model, 4)
+    assert type(model[0]) is nn.BatchNorm1d
+
+
+def test_a_layer_with_two_names_stays_one():
+    norm = nn.BatchNorm1d(3)
+    model = covnoise.convert_ghost_batch_norm(nn.Sequential(norm, nn.Linear(3, 3), norm, nn.Sequential(norm)), 4)
+    assert type(model[0]) is covnoise.GhostBatchNorm
+    assert model[0] is model[2] is model[3][0]
+
+
+def test_hooks_stay():
+    model, seen = nn.Sequential(nn.BatchNorm1d(3)), []
+    handle = model[0].register_forward_hook(lambda *_: seen.append("forward"))
+    model[0].register_full_backward_hook(lambda *_: seen.append("backward"))
+    covnoise.convert_ghost_batch_norm(model, 4)
+    model(torch.randn(8, 3, requires_grad=True)).sum().backward()
+    handle.remove()
+    model(torch.randn(8, 3))
+    assert seen == ["forward", "backward"]
