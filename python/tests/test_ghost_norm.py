@@ -60,8 +60,8 @@ class Activated(nn.BatchNorm1d):
 
 
 @pytest.mark.parametrize("norm, message", [
-    (Activated(3), "'2' \\(Activated\\) has a forward of its own"),
-    (nn.SyncBatchNorm(3), "'2' \\(SyncBatchNorm\\) has"),
+    (Activated(3), r"'2' \(Activated\) has a forward of its own"),
+    (nn.SyncBatchNorm(3), r"'2' \(SyncBatchNorm\) has"),
     (nn.LazyBatchNorm1d(), "'2' does not know its channels yet"),
     (nn.BatchNorm1d(3, momentum=None), "'2' cannot become"),
 ])

@@ -161,3 +161,12 @@ def test_gradients_are_the_plain_ones():
     for p, gradient in zip(model.parameters(), plain):
         torch.testing.assert_close(p.grad, gradient, rtol=1e-11, atol=1e-13)
     assert x.grad is not None
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_an_operation_in_place_may_follow(name):
+    make, sizes = LAYERS[name]
+    model = make().double()
+    x, _ = batch(6, *sizes)
+    covnoise.attach(model, "ghost", 3)
+    model(x).add_(1).sum().backward()

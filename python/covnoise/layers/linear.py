@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._delivery import delivery_of
+from .._record import compiling
 from .._recorded import Recorded
 from ._operands import bias_sums, lowered, of_type, operand
 
@@ -19,7 +20,10 @@ class LinearFunction(torch.autograd.Function):
         matrix = of_type(weight, x.dtype)
         ctx.save_for_backward(x, weight, bias, None if weight.dtype == x.dtype else matrix)
         ctx.plan = plan
-        return F.linear(x, matrix, of_type(bias, x.dtype))
+        y = F.linear(x, matrix, of_type(bias, x.dtype))
+        if compiling() or not y._is_view():
+            return y
+        return torch.ops.aten._unsafe_view(y, y.shape)  # a view must not be changed in place
 
     @staticmethod
     def backward(ctx: Any, dz: Tensor) -> tuple[Optional[Tensor], ...]:
