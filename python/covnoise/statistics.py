@@ -185,7 +185,8 @@ class Statistics:
     def noise_scale(self) -> float:
         """Tr S / |G|^2, the critical batch size of McCandlish et al. (2018), S the covariance of one example.
 
-        Numerator and denominator, |g|^2 - Tr S / M, are averaged over the measured steps with a decay of 0.95.
+        Numerator and denominator, |g|^2 - Tr S / M, are averaged over the measured steps with a decay of 0.95; a step
+        that is not finite does not count.
         """
         trace, square = (float(value) for value in self._averaged(self.measured()))
         return trace / square if square > 0 else math.inf
@@ -242,7 +243,9 @@ class Statistics:
         now, before = last.trace_and_square(), self._averages
         if before is None:
             return now
-        return (before if before.device == now.device else before.to(now.device)).lerp(now, 0.05)
+        before = before if before.device == now.device else before.to(now.device)
+        average = torch.where(torch.isfinite(before).all(), before.lerp(now, 0.05), now)
+        return torch.where(torch.isfinite(now).all(), average, before)  # without waiting for the device
 
     def detach(self) -> None:
         """Gives the model its own forwards back; the last measurement stays readable."""

@@ -1,6 +1,7 @@
 """What people do to a model keeps working, or is refused by name."""
 import copy
 import io
+import math
 import pickle
 import warnings
 
@@ -147,6 +148,20 @@ def test_trace_mean_and_noise_scale(model, data):
     square = sum(float(value.square().sum()) for value in mean.values())
     covariance = (trace - square) * 12 / 11
     assert stats.noise_scale() == pytest.approx(covariance / (square - covariance / 12), rel=1e-9)
+
+
+@pytest.mark.parametrize("overflow", [0, 1])
+def test_a_step_that_is_not_finite_does_not_count_in_the_noise_scale(model, data, overflow):
+    data = data[0], torch.zeros_like(data[1])
+    stats = covnoise.attach(model, "ghost", GROUP)
+    for step in range(3):
+        (losses_of(model, *data).mean() * (math.inf if step == overflow else 1.0)).backward()
+        stats.reset()
+    averaged = stats.noise_scale()
+    stats.detach()
+    stats = covnoise.attach(model, "ghost", GROUP)
+    losses_of(model, *data).mean().backward()
+    assert 0 < averaged < math.inf and averaged == pytest.approx(stats.noise_scale(), rel=1e-9)
 
 
 def test_a_copy_is_not_attached(model, data):
