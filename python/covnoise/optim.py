@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from typing import Any, Callable, Optional, Union
 
 import torch
@@ -77,6 +78,8 @@ class Noisy(torch.optim.Optimizer):
         self._offsets: Optional[dict[int, int]] = None
         super().__init__(optimizer.param_groups, optimizer.defaults)
         self._initialised = True
+        if stats is not None:
+            stats.driver = weakref.ref(self)
 
     # Parameters and state are the inner optimizer's at any time, so that schedulers and GradScaler see one optimizer. Only
     # Optimizer.__init__ sets them; inner optimizers replace theirs in load_state_dict.

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 import warnings
+import weakref
 from typing import Any, Callable, Optional
 
 import torch
@@ -51,6 +52,7 @@ class Statistics:
         self.between: list[BetweenPasses] = []
         self.batch_size: Optional[int] = None
         self.paused = False
+        self.driver: Optional[weakref.ref[Any]] = None  # the optim.Noisy that resets these statistics
         self.compiled = False  # some call was: its statistics are complete only at the end of a backward pass
         self._averages: Optional[Tensor] = None
         self._last: Optional[Measurement] = None
@@ -73,9 +75,20 @@ class Statistics:
 
     def begin_pass(self, batch_size: Optional[int]) -> None:
         """A new batch of examples; what follows until the next one belongs to it."""
+        if not compiling():
+            if self._were_dropped():
+                self.discard()
+            self._end_pass()
         self.batch_size = batch_size
-        if compiling():
-            return
+
+    def _were_dropped(self) -> bool:
+        """Whether gradients since the last reset were set to None without a step, as where a GradScaler skips one."""
+        if self.driver is None or self.driver() is None:
+            return False
+        counted = any(layer.has_counted() for layer in self.layers) or any(each.passes for each in self.between)
+        return counted and all(parameter.grad is None for parameter in self.model.parameters())
+
+    def _end_pass(self) -> None:
         for layer in self.layers:
             layer.calls_per_pass = max(layer.calls, 1) if layer.calls else layer.calls_per_pass
             layer.calls, layer.backward_seen = 0, False
@@ -213,7 +226,8 @@ class Statistics:
     def reset(self, measurement: Optional[Measurement] = None) -> None:
         """Starts a new measurement; the old one (`measurement`, if the caller has it) stays readable until the next
         backward pass."""
-        self.begin_pass(None)
+        self._end_pass()
+        self.batch_size = None
         try:
             last = measurement or self.measured(fresh=True)
             self._averages = self._averaged(last) if last.complete() else self._averages
@@ -235,6 +249,7 @@ class Statistics:
             layer.clear()
         for each in self.between:
             each.clear()
+        self._unverified = {}
 
     def _averaged(self, last: Measurement) -> Tensor:
         """Averages of Tr S and |G|^2 over the steps up to this measurement."""

@@ -343,6 +343,37 @@ def test_what_zero_grad_forgets_is_not_measured(data):
     assert torch.equal(values(model), values(other)) and torch.isfinite(values(model)).all()
 
 
+@pytest.mark.parametrize("drop", [lambda model, opt: model.zero_grad(set_to_none=True),
+                                  lambda model, opt: opt.optimizer.zero_grad(set_to_none=True)])
+@pytest.mark.parametrize("steps_before", [0, 2])
+@pytest.mark.parametrize("estimator", ["ghost", "micro"])
+def test_what_the_model_forgets_is_not_measured(estimator, steps_before, drop, data):
+    models = small_network(), small_network()
+    for model, overflow in zip(models, (math.inf, None)):
+        opt = covnoise.optim.Noisy(torch.optim.SGD(model.parameters(), lr=0.5), covnoise.attach(model, estimator, GROUP),
+                                   SMALL)
+        for _ in range(steps_before):
+            step(model, opt, data)
+        if overflow:
+            opt.zero_grad()
+            (losses_of(model, *data).mean() * overflow).backward()
+        drop(model, opt)
+        for part in zip(*(value.split(6) for value in data)):
+            (losses_of(model, *part).mean() / 2).backward()
+        opt.step()
+        assert opt.stats.examples == LARGE
+    assert torch.equal(values(models[0]), values(models[1])) and torch.isfinite(values(model)).all()
+
+
+def test_statistics_without_noise_outlive_zero_grad(data):
+    model = small_network()
+    stats = covnoise.attach(model, "ghost", GROUP)
+    for part in zip(*(value.split(6) for value in data)):
+        model.zero_grad(set_to_none=True)
+        losses_of(model, *part).mean().backward()
+    assert stats.examples == LARGE
+
+
 @pytest.mark.parametrize("structure", ["diag-fisher", "full-fisher", "isotropic"])
 def test_the_noise_is_clipped_apart_from_the_gradient(data, structure):
     """The largest norm over all parameters; noise that is shorter stays as it is."""
