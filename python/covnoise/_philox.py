@@ -39,9 +39,9 @@ def normals_of_variance(variance: Tensor, seed: int, stream: int, step: int, off
     return out
 
 
-def signs(count: int, like: Tensor, seed: int, step: int, first: int) -> Tensor:
-    """+1 or -1 for the examples first, first + 1, ... of the large batch."""
+def signs(count: int, like: Tensor, seed: int, step: int, first: int, shard: int = 0) -> Tensor:
+    """+1 or -1 for the examples first, first + 1, ... of the large batch, or of a shard of it."""
     begin = first // BLOCK
     out = like.new_empty(first - begin * BLOCK + count)
-    torch.ops.covnoise.fill_random(out, SIGN, seed, SIGNS, step, begin)
+    torch.ops.covnoise.fill_random(out, SIGN, seed, purpose(SIGNS, shard), step, begin)
     return out[first - begin * BLOCK:]

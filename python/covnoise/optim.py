@@ -25,6 +25,11 @@ def add(parameters: list[Tensor], targets: list[Tensor], noise: dict[int, Tensor
                             else value.to(target.dtype) for target, value in chosen], alpha=factor)
 
 
+def rank_and_ranks() -> tuple[int, int]:
+    """Of this process; (0, 1) without a process group."""
+    return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
+
+
 class Noisy(torch.optim.Optimizer):
     """Adds the noise that a batch of `small_batch` (M_S) would have had in addition to one of M_L:
 
@@ -152,16 +157,18 @@ class Noisy(torch.optim.Optimizer):
         """Whether the next step has noise."""
         return self.structure.name != "none" and (self.stop is None or self.steps < self.stop)
 
-    def draw(self, losses: Tensor, first: int = 0) -> None:
+    def draw(self, losses: Tensor, first: Optional[int] = None) -> None:
         """Full Fisher noise: adds (1/sqrt M) sum_i sigma_i g_i with sigma_i = +-1 to this step's draw, by another
         backward pass. `losses` [M] are those of the examples, before their mean is taken; `first` is the index of the
-        first one in the large batch. Call it before loss.backward(). Does nothing for other structures."""
+        first one in the large batch, which seeds their signs. None: behind the examples that this step has drawn, with
+        signs of each rank's own. Call it before loss.backward(). Does nothing for other structures."""
         if self.structure.name != "full-fisher" or not self.on():
             return
         if losses.dim() != 1:
             raise ValueError(f"covnoise: draw takes the losses of the examples, [M], not {list(losses.shape)}")
         parameters = [parameter for parameter in self._parameters() if parameter.requires_grad]
-        signs = _philox.signs(len(losses), losses.detach(), self.seed, self.steps, first)
+        place = (self.structure.local_examples(), rank_and_ranks()[0]) if first is None else (first, 0)
+        signs = _philox.signs(len(losses), losses.detach(), self.seed, self.steps, *place)
         gradients = torch.autograd.grad(losses, parameters, signs, retain_graph=True, allow_unused=True)
         self.structure.add(parameters, gradients, len(losses))
 
@@ -193,7 +200,7 @@ class Noisy(torch.optim.Optimizer):
 
     def _check_ranks(self) -> None:
         """Noise from each rank's own examples, added after the reduction, would let their parameters drift apart."""
-        ranks = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+        ranks = rank_and_ranks()[1]
         if ranks > 1 and self.structure.of_examples and self.on() and not self.noise_by_hook:
             raise RuntimeError(f"covnoise: {ranks} ranks train together; call covnoise.distributed.add_noise_to(ddp, "
                                "opt) after DistributedDataParallel")

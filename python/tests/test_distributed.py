@@ -33,8 +33,9 @@ def noisy_ranks(structure="diag-fisher"):
     return model, opt, ddp
 
 
-def reduced_gradient(rank, ranks, structure, passes, sent):
-    """This rank's gradient after the reduction, for its shard of the batch, in some passes."""
+def reduced_gradient(rank, ranks, structure, passes, sent, numbered=True):
+    """This rank's gradient after the reduction, for its shard of the batch, in some passes, whose examples are `numbered`
+    over all ranks or not."""
     model, opt, ddp = noisy_ranks(structure)
     x, y = (value.chunk(ranks)[rank] for value in batch(LARGE, 2, 6, 6))
     losses = losses_of(ddp, x, y)
@@ -49,7 +50,7 @@ def reduced_gradient(rank, ranks, structure, passes, sent):
         for i, (images, labels) in enumerate(zip(x.chunk(passes), y.chunk(passes))):
             with ddp.no_sync() if i + 1 < passes else _nothing():
                 losses = losses_of(ddp, images, labels)
-                opt.draw(losses, first=rank * len(y) + i * len(labels))
+                opt.draw(losses, first=rank * len(y) + i * len(labels) if numbered else None)
                 (losses.mean() / passes).backward()
     finally:
         dist.all_reduce = plain
@@ -64,14 +65,16 @@ class _nothing:
         return None
 
 
-def expected_gradient(ranks, structure):
+def expected_gradient(ranks, structure, numbered=True):
     """g + (1/R) sum_r s sqrt(R) C_r^(1/2) xi_r, in one process."""
     model = small_network()
     gradients = example_gradients(model, *batch(LARGE, 2, 6, 6))
     s = math.sqrt(1 / SMALL - 1 / LARGE)
     result = torch.cat([g.mean(0).flatten() for g in gradients.values()])
     if structure == "full-fisher":
-        signs = _philox.signs(LARGE, torch.empty((), dtype=torch.float64), 0, STEP, 0)
+        like, own = torch.empty((), dtype=torch.float64), LARGE // ranks
+        signs = _philox.signs(LARGE, like, 0, STEP, 0) if numbered else torch.cat(
+            [_philox.signs(own, like, 0, STEP, 0, rank) for rank in range(ranks)])
         return result + s / math.sqrt(LARGE) * torch.cat([torch.tensordot(signs, g, 1).flatten() for g in gradients.values()])
     offsets = _philox.offsets([p.numel() for p in model.parameters()])
     for rank in range(ranks):
@@ -86,11 +89,12 @@ def work(rank, ranks, file):
     sys.stderr = open(os.devnull, "w")
     dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=ranks)
     parameters = sum(p.numel() for p in small_network().parameters())
-    for structure in ("diag-fisher", "full-fisher"):
+    for structure, numbered in (("diag-fisher", False), ("full-fisher", False), ("full-fisher", True)):
         for passes in (1, 2):
             sent = []
-            found = reduced_gradient(rank, ranks, structure, passes, sent)
-            torch.testing.assert_close(found, expected_gradient(ranks, structure), rtol=1e-9, atol=1e-12)
+            found = reduced_gradient(rank, ranks, structure, passes, sent, numbered)
+            expected = expected_gradient(ranks, structure, numbered)
+            torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
             if ranks > 1:
                 with pytest.raises(RuntimeError, match="add_noise_to"):
                     model = small_network()

@@ -118,6 +118,18 @@ def test_full_fisher_noise_is_a_signed_sum(data):
     torch.testing.assert_close(added("full-fisher", data), expected, rtol=1e-9, atol=1e-12)
 
 
+def test_the_signs_of_accumulated_draws_are_those_of_the_batch(data):
+    samples = []
+    for micro_batch in (12, 6, 3):
+        model = small_network()
+        opt = noisy(model, "full-fisher")
+        for part in zip(*(value.split(micro_batch) for value in data)):
+            opt.draw(losses_of(model, *part))
+        samples.append(torch.cat([value.flatten() for value in opt.sample().values()]))
+    torch.testing.assert_close(samples[1], samples[0], rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(samples[2], samples[0], rtol=1e-9, atol=1e-12)
+
+
 def test_full_fisher_noise_needs_a_draw(data):
     model = small_network()
     opt = noisy(model, "full-fisher")
@@ -347,6 +359,7 @@ def test_what_zero_grad_forgets_is_not_measured(data):
                                   lambda model, opt: opt.optimizer.zero_grad(set_to_none=True)])
 @pytest.mark.parametrize("steps_before", [0, 2])
 @pytest.mark.parametrize("estimator", ["ghost", "micro"])
+@pytest.mark.filterwarnings("ignore:.*no diagonal before its second")
 def test_what_the_model_forgets_is_not_measured(estimator, steps_before, drop, data):
     models = small_network(), small_network()
     for model, overflow in zip(models, (math.inf, None)):
