@@ -30,6 +30,17 @@ def rank_and_ranks() -> tuple[int, int]:
     return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
 
 
+def check_match(optimizer: torch.optim.Optimizer, match_lr: Optional[float], match_momentum: float) -> None:
+    """Of scale "match"."""
+    if match_lr is None or not match_lr > 0:
+        raise ValueError('covnoise: scale="match" needs match_lr, the small batch\'s learning rate, above 0')
+    if not 0 <= match_momentum < 1:
+        raise ValueError(f"covnoise: match_momentum = {match_momentum} must be at least 0 and below 1")
+    if not isinstance(optimizer, torch.optim.SGD):
+        raise ValueError('covnoise: scale="match" matches the temperature of torch.optim.SGD, and that of '
+                         f"{type(optimizer).__name__} is not known; give scale a number")
+
+
 class Noisy(torch.optim.Optimizer):
     """Adds the noise that a batch of `small_batch` (M_S) would have had in addition to one of M_L:
 
@@ -40,8 +51,8 @@ class Noisy(torch.optim.Optimizer):
 
     structure    C: "none" 0; "diag-fisher" diag(F), the statistics' diagonal; "fisher-trace" (Tr F / d) I; "full-fisher"
                  F, drawn by `draw`; "isotropic" sigma^2 I and "multiplicative" sigma^2 diag(g)^2, which s does not scale.
-    scale        a factor of s, or "match": s such that the temperature lr / ((1 - momentum) M) is that of a small batch
-                 with learning rate `match_lr` and momentum `match_momentum` (docs/noise.md). With a scheduler set the
+    scale        a factor of s, or, for SGD, "match": s such that the temperature lr / ((1 - momentum) M) is that of a small
+                 batch with learning rate `match_lr` and momentum `match_momentum` (docs/noise.md). With a scheduler set the
                  attribute `match_factor` (1.0) before each step: the small batch's schedule at this moment, warm-up
                  included, as a factor of `match_lr`.
     clip_norm    the largest norm of n over all parameters, None: any. Noise grows with the squares of the gradients, so where
@@ -58,8 +69,8 @@ class Noisy(torch.optim.Optimizer):
             raise ValueError(f"covnoise: structure '{structure}' is not known; known: {', '.join(STRUCTURES)}")
         if placement not in PLACEMENTS:
             raise ValueError(f"covnoise: placement '{placement}' is not known; known: {', '.join(PLACEMENTS)}")
-        if scale == "match" and match_lr is None:
-            raise ValueError('covnoise: scale="match" needs match_lr, the small batch\'s learning rate')
+        if scale == "match":
+            check_match(optimizer, match_lr, match_momentum)
         if isinstance(scale, str) and scale != "match":
             raise ValueError(f"covnoise: scale '{scale}' must be a number, or \"match\" with match_lr")
         if clip_norm is not None and clip_norm <= 0:
@@ -139,10 +150,12 @@ class Noisy(torch.optim.Optimizer):
         missing = max(0.0, 1.0 / self.small_batch - 1.0 / max(examples, 1))
         if not isinstance(self.scale, str) or missing == 0:
             return float(missing**0.5 * (1.0 if isinstance(self.scale, str) else self.scale))
-        momentum = group.get("momentum", group.get("betas", (0.0,))[0])
         assert self.match_lr is not None
+        momentum = group["momentum"]
         small = self.match_lr * self.match_factor / (1 - self.match_momentum)
-        large = group["lr"] / (1 - momentum)
+        large = float(group["lr"]) / (1 - momentum)
+        if large == 0:  # nothing moves
+            return 0.0 if self.placement == "update" else float(missing**0.5)
         squared = max(0.0, small / large / self.small_batch - 1.0 / examples)
         return float((squared / (1 - momentum)**2 if self.placement == "update" else min(squared, missing))**0.5)
 

@@ -219,6 +219,31 @@ def test_matched_temperature_follows_both_schedules(placement, data):
         scheduler.step()
 
 
+@pytest.mark.parametrize("placement", ["update", "gradient"])
+def test_matched_temperature_at_a_learning_rate_of_zero(placement, data):
+    model = small_network()
+    before = values(model)
+    step(model, noisy(model, lr=0.0, momentum=0.5, scale="match", match_lr=0.15, placement=placement), data)
+    assert torch.equal(values(model), before)
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"match_lr": -1.0}, "needs match_lr, the small batch's learning rate, above 0"),
+    ({"match_lr": 0.1, "match_momentum": 1.0}, "match_momentum = 1.0 must be"),
+    ({"match_lr": 0.1, "match_momentum": math.nan}, "match_momentum = nan must be"),
+])
+def test_a_temperature_that_cannot_be_matched_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        noisy(small_network(), scale="match", **options)
+
+
+def test_the_matched_temperature_is_that_of_sgd():
+    model = small_network()
+    inner = torch.optim.AdamW(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match="torch.optim.SGD, and that of AdamW is not known; give scale a number"):
+        covnoise.optim.Noisy(inner, covnoise.attach(model), SMALL, scale="match", match_lr=0.1)
+
+
 def test_state_dict_round_trip(data):
     model = small_network()
     opt = noisy(model, momentum=0.9, seed=3)
