@@ -39,15 +39,14 @@ class BetweenPasses:
 
     def _see(self, gradient: Tensor) -> None:
         if self.statistics.recording_backward():
-            self.add(gradient)
+            self.add(gradient, self.statistics.batch_size)
 
     def detach(self) -> None:
         if self._end is not None:
             self._end()
 
-    def add(self, gradient: Tensor) -> None:
-        examples = self.statistics.batch_size
-        if examples is None:
+    def add(self, gradient: Tensor, examples: Optional[int]) -> None:
+        if not examples:
             raise RuntimeError(f"covnoise: '{self.names[0]}' got a gradient, but the model it was attached to was not "
                                "called with a batch")
         sums = gradient.to_dense() if gradient.is_sparse else gradient

@@ -59,7 +59,7 @@ class Statistics:
         self._witnesses: dict[torch.device, Witness] = {}
         self._undo: list[Callable[[], None]] = []
         self._checks: list[Callable[[], None]] = []  # remove the hooks of the first pass
-        self._unverified: dict[int, Tensor] = {}
+        self._unverified: dict[int, tuple[Tensor, int]] = {}  # gradients of how many examples
         self._verified = False
 
     # -- called by the recorded modules -------------------------------------------------------------------------------
@@ -135,8 +135,9 @@ class Statistics:
         def keep(gradient: Tensor) -> None:
             if not self.recording_backward():
                 return
-            old = self._unverified.get(key)
-            self._unverified[key] = gradient.clone() if old is None else old + gradient
+            total, examples = self._unverified.get(key, (None, 0))
+            total = gradient.clone() if total is None else total + gradient
+            self._unverified[key] = total, examples + (self.batch_size or 0)
 
         self._checks.append(on_accumulation(record.parameter, keep))
 
@@ -147,18 +148,18 @@ class Statistics:
         if self._verified or not self._unverified:
             return
         recorded = any(layer.has_counted() for layer in self.layers)  # else the forward pass was made before attach
-        if not recorded or not all(bool(torch.isfinite(seen).all()) for seen in self._unverified.values()):
+        if not recorded or not all(bool(torch.isfinite(seen).all()) for seen, _ in self._unverified.values()):
             self._unverified = {}  # the next pass tells more
             return
         self._verified = True
         for record in self.recorded:
-            seen = self._unverified.get(id(record))
-            if seen is None or record.estimator == "micro":
+            if id(record) not in self._unverified or record.estimator == "micro":
                 continue
+            seen, examples = self._unverified[id(record)]
             ours = record.collected()[0].to(seen.dtype)
             if not torch.allclose(ours, seen, rtol=0.05, atol=0.02 * float(seen.abs().max())):
                 self.measure_between([record], "its layer is not the only user of this parameter")
-                self.between[-1].add(seen)
+                self.between[-1].add(seen, examples)
         self._end_checks()
 
     def _end_checks(self) -> None:

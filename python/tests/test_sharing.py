@@ -105,6 +105,28 @@ def test_a_weight_that_is_also_used_outside_of_its_layer():
     assert_same(found, ghost_diagonal(gradients, 3), gradients=gradients)
 
 
+def test_a_weight_used_elsewhere_in_passes_of_different_sizes():
+    model, (x, y) = Functional().double(), batch(8, 4)
+    stats = covnoise.attach(model, "ghost", 2)
+    with pytest.warns(UserWarning, match="'first.weight' is measured between"):
+        for part in (slice(0, 6), slice(6, 8)):
+            (losses_of(model, x[part], y[part]).sum() / 8).backward()
+        mean = stats.mean()["first.weight"]
+    torch.testing.assert_close(mean, model.first.weight.grad, rtol=1e-9, atol=1e-12)
+    assert [(each.passes, each.examples) for each in stats.between] == [(2, 8)]
+
+
+@pytest.mark.parametrize("structure", ["none", "isotropic"])
+def test_a_weight_used_elsewhere_is_found_in_a_step_that_measures_nothing(structure):
+    model, (x, y) = Functional().double(), batch(8, 4)
+    opt = covnoise.optim.Noisy(torch.optim.SGD(model.parameters(), lr=0.1), covnoise.attach(model, "ghost", 2), 2,
+                               structure=structure)
+    with pytest.warns(UserWarning, match="'first.weight' is measured between"):
+        losses_of(model, x, y).mean().backward()
+        opt.step()
+    assert opt.stats.examples == 8
+
+
 class Attention(nn.Module):
     """A module that attach does not know, a parameter of the model itself, and a recurrent layer."""
 
