@@ -39,6 +39,7 @@ class BetweenPasses:
 
     def _see(self, gradient: Tensor) -> None:
         if self.statistics.recording_backward():
+            self.statistics.backward_seen = True
             self.add(gradient, self.statistics.batch_size)
 
     def detach(self) -> None:
@@ -47,8 +48,8 @@ class BetweenPasses:
 
     def add(self, gradient: Tensor, examples: Optional[int]) -> None:
         if not examples:
-            raise RuntimeError(f"covnoise: '{self.names[0]}' got a gradient, but the model it was attached to was not "
-                               "called with a batch")
+            raise RuntimeError(f"covnoise: '{self.names[0]}' got a gradient, but no module that covnoise follows was called "
+                               "with a tensor [M, ...]; attach to the module that gets the batch")
         sums = gradient.to_dense() if gradient.is_sparse else gradient
         sums = sums.to(torch.promote_types(sums.dtype, torch.float32))
         square = sums.square() / examples

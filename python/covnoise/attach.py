@@ -39,20 +39,30 @@ OPAQUE: tuple[type[nn.Module], ...] = (nn.MultiheadAttention,)
 class RootForward:
     """Takes the place of the model's forward: tells the statistics that a new batch begins."""
 
-    def __init__(self, statistics: Statistics) -> None:
+    def __init__(self, statistics: Statistics, module: nn.Module) -> None:
         self.statistics = statistics
-        self.module = statistics.model
-        self.before: Optional[Callable[..., Any]] = statistics.model.__dict__.get("forward")
+        self.module = module
+        self.before: Optional[Callable[..., Any]] = module.__dict__.get("forward")
+
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.statistics.begin_pass(first_batch_size(args, kwargs))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.statistics.recording():
-            self.statistics.begin_pass(first_batch_size(args, kwargs))
+            self.begin(args, kwargs)
         if self.before is not None:  # a recorded layer, or what somebody has set on the instance
             return self.before(*args, **kwargs)
         return type(self.module).forward(self.module, *args, **kwargs)
 
     __reduce__ = Recorded.__reduce__
     __deepcopy__ = Recorded.__deepcopy__
+
+
+class PartForward(RootForward):
+    """The same for a module inside of a model without recorded layers, whose batch may be the model's."""
+
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.statistics.meets(first_batch_size(args, kwargs))
 
 
 def recorder_of(module: nn.Module) -> Optional[type[Recorded]]:
@@ -145,7 +155,16 @@ def _install(statistics: Statistics) -> None:
     for layer in statistics.layers:
         if any(id(record) in known for record in layer.records()):
             _replace_forward(layer.module, layer, statistics)
-    _replace_forward(statistics.model, RootForward(statistics), statistics)
+    if not statistics.layers:
+        for module in _parts(statistics):
+            _replace_forward(module, PartForward(statistics, module), statistics)
+    _replace_forward(statistics.model, RootForward(statistics, statistics.model), statistics)
+
+
+def _parts(statistics: Statistics) -> list[nn.Module]:
+    """The modules inside of the model that have parameters and whose forward can be replaced."""
+    return [module for module in statistics.model.modules() if module is not statistics.model
+            and not isinstance(module, torch.jit.ScriptModule) and any(True for _ in module.parameters(recurse=False))]
 
 
 def _replace_forward(module: nn.Module, forward: Any, statistics: Statistics) -> None:

@@ -19,7 +19,7 @@ LOSSES = ("mean", "sum")
 
 
 def first_batch_size(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Optional[int]:
-    """Examples of the first tensor that a model is called with."""
+    """Examples of the first tensor that a module is called with; not of those in lists, which may be single images."""
     for value in (*arguments, *keywords.values()):
         if isinstance(value, Tensor) and value.dim() > 0:
             return int(value.shape[0])
@@ -51,6 +51,7 @@ class Statistics:
         self.recorded: list[ParameterRecord] = []
         self.between: list[BetweenPasses] = []
         self.batch_size: Optional[int] = None
+        self.backward_seen = False  # of this batch, by a parameter that is measured between backward passes
         self.paused = False
         self.driver: Optional[weakref.ref[Any]] = None  # the optim.Noisy that resets these statistics
         self.compiled = False  # some call was: its statistics are complete only at the end of a backward pass
@@ -79,7 +80,7 @@ class Statistics:
             if self._were_dropped():
                 self.discard()
             self._end_pass()
-        self.batch_size = batch_size
+        self.batch_size, self.backward_seen = batch_size, False
 
     def _were_dropped(self) -> bool:
         """Whether gradients since the last reset were set to None without a step, as where a GradScaler skips one."""
@@ -115,6 +116,14 @@ class Statistics:
             return False
         layer.calls += 1
         return True
+
+    def meets(self, batch_size: Optional[int]) -> None:
+        """A part of a model without recorded layers was called with these examples. They are the batch where the model's
+        own forward is not called, or is called without a tensor."""
+        if batch_size is None or (not compiling() and _inside_backward()):
+            return
+        if self.batch_size is None or self.backward_seen:
+            self.begin_pass(batch_size)
 
     def measure_between(self, records: list[ParameterRecord], reason: str) -> None:
         """Measures these parameters by the variance between backward passes from now on."""

@@ -245,6 +245,39 @@ def test_the_models_own_forward_need_not_be_called():
         stats.reset()
 
 
+class Step(nn.Module):
+    """Calls its network in a method of its own, or with a dictionary."""
+
+    def __init__(self):
+        super().__init__()
+        self.network = Attention()
+
+    def training_step(self, x):
+        return self.network(x)
+
+    def forward(self, inputs):
+        return self.network(inputs["x"])
+
+
+@pytest.mark.parametrize("call", [lambda model, x: model.training_step(x), lambda model, x: model({"x": x})])
+def test_the_batch_of_a_part_is_the_models(call):
+    model, (x, y) = Step().double(), batch(9, 5, 4)
+
+    def loss(module, x, y):
+        return F.cross_entropy(call(module, x), y, reduction="none")
+
+    gradients = example_gradients(model, x, y, loss)
+    stats = covnoise.attach(model, "micro", loss="sum")
+    for _ in range(2):
+        for part in (slice(0, 4), slice(4, 8), slice(8, 9)):
+            loss(model, x[part], y[part]).sum().backward()
+        assert stats.examples == 9
+        assert_same(stats.diagonal(), ghost_diagonal(gradients, 4), gradients=gradients)
+        stats.reset()
+    stats.detach()
+    assert all("forward" not in module.__dict__ for module in model.modules())
+
+
 def test_gradients_that_are_not_accumulated_do_not_count():
     model, (x, y) = Attention().double(), batch(9, 5, 4)
     gradients = example_gradients(model, x, y)
