@@ -140,7 +140,7 @@ class FisherTrace(Structure):
         diagonal = draw.diagonal()
         mean = float(draw.measurement.trace()) / sum(value.numel() for value in diagonal.values())
         return scaled(wanted, [draw.normals(parameter, diagonal[draw.names[id(parameter)]]) for parameter, _ in wanted],
-                      mean**0.5)
+                      max(mean, 0.0)**0.5)  # rounding may make that of equal examples negative
 
 
 class FullFisher(Structure):

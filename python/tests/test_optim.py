@@ -110,6 +110,16 @@ def test_the_trace_is_spread_evenly(data):
     torch.testing.assert_close(added("fisher-trace", data), expected, rtol=1e-6, atol=1e-9)
 
 
+def test_equal_examples_have_no_trace_to_spread():
+    model = nn.Linear(4, 3)
+    opt = covnoise.optim.Noisy(torch.optim.SGD(model.parameters(), lr=0.1), covnoise.attach(model, "ghost", 4), SMALL,
+                               structure="fisher-trace")
+    for seed in range(8):  # some traces are rounded to below zero
+        x, y = batch(1, 4, seed=seed)
+        step(model, opt, (x.float().repeat(16, 1), y.repeat(16)))
+    assert torch.isfinite(values(model)).all()
+
+
 def test_full_fisher_noise_is_a_signed_sum(data):
     gradients = example_gradients(small_network(), *data)
     signs = _philox.signs(LARGE, data[0].new_empty(()), 0, 0, 0)
