@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from ._between import BetweenPasses
+from ._checks import check_whole
 from ._record import ParameterRecord
 from ._recorded import Recorded
 from .ghost_norm import GhostBatchNorm, RecordedGhostBatchNorm
@@ -187,8 +188,7 @@ def _check(model: nn.Module, estimator: str, group: int, loss: str) -> None:
         raise ValueError(f"covnoise: estimator '{estimator}' is not known; known: {', '.join(ESTIMATORS)}")
     if loss not in LOSSES:
         raise ValueError(f"covnoise: loss '{loss}' is not known; known: {', '.join(LOSSES)}")
-    if group < 1:
-        raise ValueError(f"covnoise: a group of {group} examples; it must be at least 1")
+    check_whole("group", group)
     if isinstance(model, nn.DataParallel):
         raise ValueError("covnoise: nn.DataParallel copies modules, which covnoise cannot follow; use "
                          "DistributedDataParallel")

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.lazy import LazyModuleMixin
 
+from ._checks import check_whole
 from ._delivery import delivery_of, refuse_second_derivative
 from ._record import compiling
 from .layers._operands import autocast_dtype, operand
@@ -21,8 +22,7 @@ class GhostBatchNorm(_BatchNorm):
 
     def __init__(self, num_features: int, ghost_batch: int, eps: float = 1e-5, momentum: float = 0.1,
                  device: Any = None, dtype: Any = None) -> None:
-        if ghost_batch < 1:
-            raise ValueError(f"covnoise: a ghost batch of {ghost_batch} examples; it must be at least 1")
+        check_whole("ghost_batch", ghost_batch)
         super().__init__(num_features, eps, momentum, affine=True, track_running_stats=True, device=device, dtype=dtype)
         self.ghost_batch = ghost_batch
 

@@ -1,6 +1,7 @@
 """Noise around any optimizer."""
 from __future__ import annotations
 
+import inspect
 import warnings
 import weakref
 from typing import Any, Callable, Optional, Union
@@ -10,6 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from . import _philox
+from ._checks import check_factor, check_whole
 from ._measurement import Measurement
 from ._structures import STRUCTURES, Draw, Structure
 from .statistics import Statistics
@@ -28,6 +30,15 @@ def add(parameters: list[Tensor], targets: list[Tensor], noise: dict[int, Tensor
 def rank_and_ranks() -> tuple[int, int]:
     """Of this process; (0, 1) without a process group."""
     return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
+
+
+def check_optimizer(optimizer: Any) -> None:
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(f"covnoise: Noisy takes a torch.optim.Optimizer, not {type(optimizer).__name__}")
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is closure.empty:
+        raise ValueError(f"covnoise: {type(optimizer).__name__} takes several gradients in a step, by a closure, and the "
+                         "noise is that of one; use an optimizer without a closure")
 
 
 def check_match(optimizer: torch.optim.Optimizer, match_lr: Optional[float], match_momentum: float) -> None:
@@ -65,20 +76,25 @@ class Noisy(torch.optim.Optimizer):
                  structure: str = "diag-fisher", scale: Union[float, str] = 1.0, placement: str = "update",
                  stop: Optional[int] = None, seed: int = 0, sigma: float = 0.1, match_lr: Optional[float] = None,
                  match_momentum: float = 0.9, clip_norm: Optional[float] = None) -> None:
+        check_optimizer(optimizer)
+        if stats is not None and not isinstance(stats, Statistics):
+            raise TypeError(f"covnoise: stats must be what covnoise.attach returns, not {type(stats).__name__}")
         if structure not in STRUCTURES:
             raise ValueError(f"covnoise: structure '{structure}' is not known; known: {', '.join(STRUCTURES)}")
         if placement not in PLACEMENTS:
             raise ValueError(f"covnoise: placement '{placement}' is not known; known: {', '.join(PLACEMENTS)}")
         if scale == "match":
             check_match(optimizer, match_lr, match_momentum)
-        if isinstance(scale, str) and scale != "match":
+        elif isinstance(scale, str):
             raise ValueError(f"covnoise: scale '{scale}' must be a number, or \"match\" with match_lr")
-        if clip_norm is not None and clip_norm <= 0:
+        else:
+            check_factor("scale", scale)
+        check_factor("sigma", sigma)
+        if clip_norm is not None and not clip_norm > 0:
             raise ValueError(f"covnoise: clip_norm = {clip_norm} must be above 0, or None")
         if clip_norm is not None and scale == "match":
             raise ValueError('covnoise: clip_norm would miss the temperature of scale "match"; leave one of them out')
-        if small_batch < 1:
-            raise ValueError(f"covnoise: small_batch = {small_batch} must be at least 1")
+        check_whole("small_batch", small_batch)
         self.structure: Structure = STRUCTURES[structure](sigma)
         if self.structure.needs_statistics and stats is None:
             raise ValueError(f"covnoise: structure '{structure}' needs the statistics of covnoise.attach(model)")

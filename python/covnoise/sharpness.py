@@ -7,6 +7,7 @@ from typing import Any, Callable, Iterator
 import torch
 from torch import Tensor, nn
 
+from ._checks import check_whole
 from .attach import attached_module
 
 
@@ -91,8 +92,7 @@ def _set_random_state(states: dict[Any, Tensor]) -> None:
 def _check(model: nn.Module, tensors: tuple[Tensor, ...], radius: float, micro_batch: int) -> None:
     if not radius > 0:
         raise ValueError(f"covnoise: radius = {radius} must be above 0")
-    if micro_batch < 1:
-        raise ValueError(f"covnoise: a micro-batch of {micro_batch} examples; it must be at least 1")
+    check_whole("micro_batch", micro_batch)
     sizes = [tensor.shape[0] if tensor.dim() > 0 else 0 for tensor in tensors]
     if not sizes or min(sizes) != max(sizes) or sizes[0] == 0:
         raise ValueError(f"covnoise: sharp_backward takes tensors of the same examples, [M, ...]; here M is {sizes}")

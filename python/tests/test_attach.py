@@ -305,6 +305,7 @@ def test_a_batch_without_gradients_between(model, data):
     ({"estimator": "kfac"}, "known: exact, ghost, micro"),
     ({"loss": "none"}, "known: mean, sum"),
     ({"group": 0}, "at least 1"),
+    ({"group": 2.5}, "group = 2.5 must be a whole number"),
 ])
 def test_wrong_arguments(model, arguments, message):
     with pytest.raises(ValueError, match=message):

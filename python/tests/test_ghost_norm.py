@@ -50,8 +50,9 @@ def test_what_cannot_be_converted_is_named():
     covnoise.attach(attached)
     with pytest.raises(ValueError, match="'1' is attached"):
         covnoise.convert_ghost_batch_norm(attached, 4)
-    with pytest.raises(ValueError, match="at least 1"):
-        covnoise.GhostBatchNorm(3, 0)
+    for ghost_batch in (0, 2.5):
+        with pytest.raises(ValueError, match=f"ghost_batch = {ghost_batch} must be a whole number of at least 1"):
+            covnoise.GhostBatchNorm(3, ghost_batch)
 
 
 class Activated(nn.BatchNorm1d):

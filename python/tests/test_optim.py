@@ -365,6 +365,10 @@ def test_the_noise_of_accumulated_passes_is_that_of_the_batch(data):
     ({"placement": "weights"}, "known: update, gradient"),
     ({"scale": "match"}, "covnoise: scale=\"match\" needs match_lr, the small batch's learning rate"),
     ({"scale": "large"}, "must be a number"),
+    ({"scale": math.nan}, "scale = nan must be finite"),
+    ({"scale": -1.0}, "scale = -1.0 must be finite and at least 0"),
+    ({"sigma": math.inf}, "sigma = inf must be finite"),
+    ({"clip_norm": math.nan}, "clip_norm = nan must be above 0"),
 ])
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
@@ -430,6 +434,19 @@ def test_the_noise_is_clipped_apart_from_the_gradient(data, structure):
     for limit in (0.25 * length.item(), 2 * length.item()):
         clipped = added(structure, data, clip_norm=limit) / 0.5
         torch.testing.assert_close(clipped, free * min(1, limit / length), rtol=1e-9, atol=1e-12)
+
+
+def test_what_is_no_optimizer_or_no_statistics_is_refused():
+    model = small_network()
+    sgd = torch.optim.SGD(model.parameters(), lr=1)
+    with pytest.raises(TypeError, match="Noisy takes a torch.optim.Optimizer, not generator"):
+        covnoise.optim.Noisy(model.parameters(), covnoise.attach(model))
+    with pytest.raises(TypeError, match="what covnoise.attach returns, not int"):
+        covnoise.optim.Noisy(sgd, 128)
+    with pytest.raises(ValueError, match="LBFGS takes several gradients in a step"):
+        covnoise.optim.Noisy(torch.optim.LBFGS(model.parameters()), structure="isotropic")
+    with pytest.raises(ValueError, match="small_batch = 2.5 must be a whole number of at least 1"):
+        covnoise.optim.Noisy(sgd, None, 2.5, structure="isotropic")
 
 
 def test_clipping_that_cannot_be_right_is_refused():
