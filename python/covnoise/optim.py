@@ -14,7 +14,7 @@ from . import _philox
 from ._checks import check_factor, check_whole
 from ._measurement import Measurement
 from ._structures import STRUCTURES, Draw, Structure
-from .statistics import Statistics
+from .statistics import NotMeasured, Statistics
 
 PLACEMENTS = ("update", "gradient")
 
@@ -102,7 +102,7 @@ class Noisy(torch.optim.Optimizer):
         self.small_batch, self.scale, self.placement, self.stop, self.seed = small_batch, scale, placement, stop, seed
         self.match_lr, self.match_momentum, self.match_factor = match_lr, match_momentum, 1.0
         self.clip_norm = clip_norm
-        self._check_parameters()
+        self._check_parameters(optimizer.param_groups)
         self.steps = 0
         self._batch_seen = False
         self.noise_by_hook = False  # distributed.add_noise_to adds the noise instead
@@ -133,12 +133,14 @@ class Noisy(torch.optim.Optimizer):
     def state(self, _: Any) -> None:
         pass
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self, groups: list[dict[str, Any]]) -> None:
         """Statistics must be those of the parameters that are trained."""
-        known = None if self.stats is None else self.stats.names()
-        for group in self.optimizer.param_groups:
+        if self.stats is None:
+            return
+        known = self.stats.names()
+        for group in groups:
             for parameter in group["params"]:
-                if known is not None and id(parameter) not in known:
+                if id(parameter) not in known:
                     raise ValueError(f"covnoise: the optimizer has a parameter of sizes {list(parameter.shape)} that "
                                      "the attached model does not have")
 
@@ -243,11 +245,19 @@ class Noisy(torch.optim.Optimizer):
         self.structure.reset()
         if self.stats is not None:
             self.stats.reset(measurement)
+            self.stats.driver = weakref.ref(self)
 
     def measured(self) -> Optional[Measurement]:
         """What the step needs from the statistics."""
-        needed = self.structure.needs_statistics and self.on()
-        return self.stats.measured(fresh=True) if needed and self.stats is not None else None
+        if not self.structure.needs_statistics or not self.on() or self.stats is None:
+            return None
+        try:
+            return self.stats.measured(fresh=True)
+        except NotMeasured:
+            if self.stats.driver is None or self.stats.driver() in (self, None):
+                raise
+            raise RuntimeError("covnoise: another Noisy has used the statistics of this step; put the parameters into "
+                               "groups of one optimizer, or attach to each part of the model") from None
 
     def sample(self, measurement: Optional[Measurement] = None) -> dict[int, Tensor]:
         """n of this step by id of the parameter."""
@@ -274,9 +284,13 @@ class Noisy(torch.optim.Optimizer):
             self.stats.discard()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        if hasattr(self, "_initialised"):
-            self._offsets = None
-            self.optimizer.add_param_group(param_group)
+        if not hasattr(self, "_initialised"):  # by Optimizer.__init__
+            return
+        parameters = param_group["params"]
+        group = {**param_group, "params": [parameters] if isinstance(parameters, Tensor) else list(parameters)}
+        self._check_parameters([group])
+        self._offsets = None
+        self.optimizer.add_param_group(group)
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("covnoise: Noisy belongs to a model and its statistics and cannot be copied or pickled; save "

@@ -466,6 +466,30 @@ def test_parameters_of_another_model_are_refused():
         covnoise.optim.Noisy(torch.optim.SGD(nn.Linear(2, 3).parameters(), lr=1), covnoise.attach(small_network()))
 
 
+def test_groups_may_be_added_later(data):
+    model = small_network()
+    opt = covnoise.optim.Noisy(torch.optim.SGD(model[0].parameters(), lr=0.5), covnoise.attach(model, "ghost", GROUP), SMALL)
+    step(model, opt, data)
+    opt.add_param_group({"params": model[3].parameters()})
+    opt.add_param_group({"params": model[6].weight, "lr": 0.25})
+    step(model, opt, data)
+    assert len(opt.param_groups) == len(opt.optimizer.param_groups) == 3
+    with pytest.raises(ValueError, match=r"sizes \[3\] that the attached model does not have"):
+        opt.add_param_group({"params": [nn.Parameter(torch.zeros(3))]})
+    assert len(opt.param_groups) == 3
+
+
+def test_one_noisy_resets_the_statistics(data):
+    model = small_network()
+    stats = covnoise.attach(model, "ghost", GROUP)
+    first, second = (covnoise.optim.Noisy(torch.optim.SGD(part.parameters(), lr=0.5), stats, SMALL)
+                     for part in (model[0], model[3]))
+    losses_of(model, *data).mean().backward()
+    first.step()
+    with pytest.raises(RuntimeError, match="another Noisy has used the statistics of this step"):
+        second.step()
+
+
 def test_statistics_are_asked_for():
     parameters = nn.Linear(2, 2).parameters()
     with pytest.raises(ValueError, match="needs the statistics"):
