@@ -60,7 +60,8 @@ class Measurement:
             return 0.0, 1.0 / (self.scale**2 * self.examples)
         if self.groups < 2:
             raise RuntimeError(f"covnoise: the ghost estimator needs at least two groups, and {self.examples} examples "
-                               "are one; use a smaller group, a larger batch or more backward passes")
+                               "are one; use a smaller group, a larger batch, more backward passes or, for the last batch "
+                               "of an epoch, drop_last=True in the DataLoader")
         return self.group / self.examples, 1.0 / (self.group * self.scale**2 * (self.groups - 1))
 
     def diagonal(self) -> dict[str, Tensor]:

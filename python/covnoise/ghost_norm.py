@@ -20,6 +20,8 @@ class GhostBatchNorm(_BatchNorm):
     their own, as if each had been a batch: y = weight (x - mean_j) / sqrt(var_j + eps) + bias. A last, smaller ghost
     batch is one of its own. In eval mode it is ordinary batch normalisation with the running statistics."""
 
+    name = "GhostBatchNorm"  # for errors; convert_ghost_batch_norm knows that in the model
+
     def __init__(self, num_features: int, ghost_batch: int, eps: float = 1e-5, momentum: float = 0.1,
                  device: Any = None, dtype: Any = None) -> None:
         check_whole("ghost_batch", ghost_batch)
@@ -38,6 +40,7 @@ class GhostBatchNorm(_BatchNorm):
     def normalise(self, x: Tensor, leaves: tuple[Optional[Tensor], ...], plan: tuple[Any, ...]) -> Tensor:
         """In training mode; leaves and plan are those of a recorded call."""
         self._check_input_dim(x)
+        self._check_values(x)
         y, mean, var = GhostNormFunction.apply(self.operand(x), self.weight, self.bias, *leaves, self.running_mean,
                                                self.running_var, self.ghost_batch, self.momentum, self.eps, *plan)
         with torch.no_grad():
@@ -46,6 +49,15 @@ class GhostBatchNorm(_BatchNorm):
                 self.running_var.copy_(var)
             self.num_batches_tracked.add_(1)
         return (y if x.dim() == 4 else y.reshape(x.shape)).to(x.dtype)
+
+    def _check_values(self, x: Tensor) -> None:
+        if compiling():  # it would guard such a size for every layer; the operator checks it as well
+            return
+        smallest = x.shape[0] % self.ghost_batch or self.ghost_batch  # examples of the last ghost batch
+        if smallest * x.numel() <= x.shape[0] * x.shape[1]:
+            raise ValueError(f"covnoise: '{self.name}' got {list(x.shape)}, whose last ghost batch (of {self.ghost_batch}) "
+                             "has fewer than two values per channel; use drop_last=True in the DataLoader or another "
+                             "ghost batch")
 
     def operand(self, x: Tensor) -> Tensor:
         """[M, C, H, W] in a type that the operator takes."""
@@ -174,6 +186,7 @@ def _converted(name: str, norm: Any, ghost_batch: int) -> GhostBatchNorm:
         raise ValueError(f"covnoise: '{name}' cannot become ghost batch normalisation: it needs affine, "
                          "track_running_stats and a momentum")
     result = GhostBatchNorm(norm.num_features, ghost_batch, norm.eps, norm.momentum)
+    result.name = name
     result._parameters, result._buffers = norm._parameters, norm._buffers
     result.__dict__.update({key: value for key, value in vars(norm).items() if "hook" in key})
     result.train(norm.training)

@@ -89,3 +89,12 @@ def test_hooks_stay():
     handle.remove()
     model(torch.randn(8, 3))
     assert seen == ["forward", "backward"]
+
+
+@pytest.mark.parametrize("sizes", [(9, 3), (1, 3), (9, 3, 1), (0, 3)])
+def test_a_ghost_batch_without_a_variance_is_refused(sizes):
+    model = nn.Sequential(nn.Identity(), covnoise.convert_ghost_batch_norm(nn.Sequential(nn.BatchNorm1d(3)), 4))
+    with pytest.raises(ValueError, match=r"covnoise: '0' got .*\(of 4\) has fewer than two values per channel; use drop_last"):
+        model(torch.randn(sizes))
+    assert model.eval()(torch.randn(sizes)).shape == sizes
+    model.train()(torch.randn(9, 3, 2))
