@@ -21,13 +21,31 @@ def scaler_of(trainer: Any) -> Any:
     return getattr(getattr(trainer, "precision_plugin", None), "scaler", None)
 
 
-class NoiseScale(Callback):
+class AttachedForFit(Callback):
+    """Statistics of a fit, which end with it, also where an exception ends it."""
+
+    stats: Optional[Statistics] = None
+
+    def detach(self) -> None:
+        if self.stats is not None:
+            self.stats.detach()
+
+    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
+        self.detach()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self.detach()
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: Optional[str] = None) -> None:
+        self.detach()
+
+
+class NoiseScale(AttachedForFit):
     """Logs `noise_scale` (Tr S / |G|^2, the critical batch size) and `gradient_variance` (Tr S) of every
     `every_n_steps`-th step."""
 
     def __init__(self, estimator: str = "ghost", group: int = 128, every_n_steps: int = 50) -> None:
         self.estimator, self.group, self.every_n_steps = estimator, group, every_n_steps
-        self.stats: Optional[Statistics] = None
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         self.stats = attach(pl_module, self.estimator, self.group, scaler=scaler_of(trainer))
@@ -44,12 +62,8 @@ class NoiseScale(Callback):
         pl_module.log("noise_scale", self.stats.noise_scale())
         self.stats.reset()
 
-    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        if self.stats is not None:
-            self.stats.detach()
 
-
-class StructuredNoise(Callback):
+class StructuredNoise(AttachedForFit):
     """Adds the noise of covnoise.optim.Noisy to the gradient of every step, before it is clipped; `options` are
     Noisy's, and so is the attribute `match_factor`. For one process and one optimizer."""
 
@@ -57,7 +71,6 @@ class StructuredNoise(Callback):
         if options.setdefault("placement", "gradient") != "gradient":
             raise ValueError("covnoise: the callback adds noise to the gradient; leave out placement")
         self.small_batch, self.estimator, self.group, self.options = small_batch, estimator, group, options
-        self.stats: Optional[Statistics] = None
         self.noise: Optional[Noisy] = None
         self.steps = 0
         self.match_factor = 1.0
@@ -82,7 +95,3 @@ class StructuredNoise(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.steps = state_dict["steps"]
-
-    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        if self.stats is not None:
-            self.stats.detach()

@@ -274,7 +274,10 @@ class Statistics:
 
     def detach(self) -> None:
         """Gives the model its own forwards back; the last measurement stays readable."""
-        self.reset()
+        try:
+            self.reset()
+        except RuntimeError:  # a backward pass that was interrupted, say, cannot be measured
+            pass
         self._end_checks()
         for each in self.between:
             each.detach()
