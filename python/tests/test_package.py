@@ -1,12 +1,16 @@
 """The package as pip installs it, and its types."""
 import importlib.util
+import itertools
 import os
 import subprocess
 import sys
 import tarfile
 
 import pytest
+import torch
 from conftest import ROOT
+
+import covnoise
 
 BUILT = os.environ.get("COVNOISE_OPS", "")
 
@@ -65,8 +69,26 @@ def test_types(tmp_path):
     assert done.returncode == 0, done.stdout
 
 
+def code_blocks(path, section):
+    """The indented lines of a section, one list for each block."""
+    lines = (ROOT / path).read_text().split(f"\n## {section}\n")[1].split("\n## ")[0].splitlines()
+    parts = itertools.groupby(lines, key=lambda line: line.startswith("    "))
+    return [[line[4:] for line in block] for indented, block in parts if indented]
+
+
+def test_the_readme_runs_from_top_to_bottom():
+    programs = ["\n".join(block) for block in code_blocks("README.md", "In Python")]
+    assert len(programs) == 2
+    for program in programs:
+        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3))
+        x, y = torch.randn(512, 4), torch.randint(0, 3, (512,))
+        names = {"covnoise": covnoise, "torch": torch, "model": model, "x": x, "y": y,
+                 "loss_of": lambda x, y: torch.nn.functional.cross_entropy(model(x), y)}
+        exec(program, names)
+        assert all(torch.isfinite(p).all() for p in model.parameters())
+
+
 def test_one_version(backend):
-    import covnoise
     assert covnoise.__version__ == backend.VERSION
 
 
