@@ -84,10 +84,11 @@ class Statistics:
 
     def _were_dropped(self) -> bool:
         """Whether gradients since the last reset were set to None without a step, as where a GradScaler skips one."""
-        if self.driver is None or self.driver() is None:
+        noisy = None if self.driver is None else self.driver()
+        if noisy is None:
             return False
         counted = any(layer.has_counted() for layer in self.layers) or any(each.passes for each in self.between)
-        return counted and all(parameter.grad is None for parameter in self.model.parameters())
+        return counted and all(parameter.grad is None for group in noisy.param_groups for parameter in group["params"])
 
     def _end_pass(self) -> None:
         for layer in self.layers:

@@ -417,6 +417,16 @@ def test_what_the_model_forgets_is_not_measured(estimator, steps_before, drop, d
     assert torch.equal(values(models[0]), values(models[1])) and torch.isfinite(values(model)).all()
 
 
+def test_gradients_of_parameters_that_it_does_not_train_may_stay(data):
+    model = small_network()
+    opt = covnoise.optim.Noisy(torch.optim.SGD(model[0].parameters(), lr=0.5), covnoise.attach(model, "ghost", GROUP), SMALL)
+    (losses_of(model, *data).mean() * math.inf).backward()
+    opt.optimizer.zero_grad(set_to_none=True)
+    losses_of(model, *data).mean().backward()
+    opt.step()
+    assert opt.stats.examples == LARGE and torch.isfinite(values(model)).all()
+
+
 def test_statistics_without_noise_outlive_zero_grad(data):
     model = small_network()
     stats = covnoise.attach(model, "ghost", GROUP)
