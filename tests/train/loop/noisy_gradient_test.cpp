@@ -269,7 +269,7 @@ TEST(NoisyGradient, StopsAfterItsShareOfTheSteps) {
 /// whatever the momentum of a step is, also long after the noise has stopped.
 TEST(NoisyGradient, InTheUpdateFollowsTheMomentumOfTheOptimizer) {
   const auto linear = [](PlainNetwork& network, const Points& examples) {
-    return Losses{network.out->weight.sum() * at::ones({examples.x.size(0)}, at::kDouble)};
+    return Losses{network.out->weight.sum() * torch::ones_like(examples.y).flatten()};
   };
   const auto moved = [&](const std::string& structure) {
     const auto network = plain_network();
