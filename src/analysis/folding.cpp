@@ -15,18 +15,20 @@ namespace {
 
 at::Tensor scale_of(const GhostBatchNorm2dImpl& norm) { return norm.weight * (norm.running_var + norm.eps()).rsqrt(); }
 
-/// Into the convolution or linear layer before it.
-void fold(const AccountedLayer& layer, GhostBatchNorm2dImpl& norm) {
+/// Into the convolution or linear layer before it. A scale s < 0 does not commute with a max-pool between them, but |s|
+/// does: s pool(z) = sign(s) pool(|s| z). The sign stays in the normalisation then, as a constant.
+void fold(const AccountedLayer& layer, GhostBatchNorm2dImpl& norm, bool pooled) {
   const torch::NoGradGuard no_grad;
   const auto scale = scale_of(norm);
+  const auto factor = pooled ? scale.abs() : scale;
   auto weight = layer.weight_parameter(), bias = layer.bias_parameter();
   norm.bias.sub_(norm.running_mean * scale);
   if (bias.defined()) {
     norm.bias.add_(bias * scale);
     bias.zero_();
   }
-  weight.mul_(weight.dim() == 4 ? scale.view({-1, 1, 1, 1}) : scale.view({-1, 1}));
-  norm.become_shift();
+  weight.mul_(weight.dim() == 4 ? factor.view({-1, 1, 1, 1}) : factor.view({-1, 1}));
+  norm.become_shift(pooled ? scale.sign() : at::Tensor());
 }
 
 bool is_convolution_or_linear(torch::nn::Module& part) { return part.as<Conv2dImpl>() || part.as<LinearImpl>(); }
@@ -46,11 +48,7 @@ std::vector<at::Tensor> fold_batch_norm(torch::nn::Module& module) {
             fmt::format("cannot fold the normalisation {}: no convolution or linear layer of {} channels stands right "
                         "before it",
                         name, norm->weight.size(0)));
-    require(!pooled || (scale_of(*norm) >= 0).all().item<bool>(),
-            fmt::format("cannot fold the normalisation {}: it has a negative scale after a max-pool, which does not "
-                        "commute with it",
-                        name));
-    fold(*before, *norm);
+    fold(*before, *norm, pooled);
     gone.insert(norm->weight.unsafeGetTensorImpl());
     if (const auto bias = before->bias_parameter(); bias.defined()) gone.insert(bias.unsafeGetTensorImpl());
     before = nullptr;

@@ -130,7 +130,10 @@ void GhostBatchNorm2dImpl::set_ghost_batch(std::int64_t ghost_batch) {
   ghost_batch_ = ghost_batch;
 }
 
-void GhostBatchNorm2dImpl::become_shift() { shift_only_ = true; }
+void GhostBatchNorm2dImpl::become_shift(const at::Tensor& sign) {
+  shift_only_ = true;
+  sign_ = sign;
+}
 
 void GhostBatchNorm2dImpl::count(const at::Tensor& x) {
   ++calls_.calls;
@@ -154,7 +157,7 @@ at::Tensor GhostBatchNorm2dImpl::forward_relu(const at::Tensor& x, const at::Ten
 }
 
 at::Tensor GhostBatchNorm2dImpl::outside_training(const at::Tensor& x) const {
-  if (shift_only_) return x + bias.view({1, -1, 1, 1});
+  if (shift_only_) return (sign_.defined() ? x * channel(sign_) : x) + channel(bias);
   if (const auto record = recording::wanted_record(*this))
     return EvaluationBatchNorm::apply(x, weight, bias, *this, record);
   return at::batch_norm(x, weight, bias, running_mean, running_var, false, momentum_, eps_, false);

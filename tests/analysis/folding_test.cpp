@@ -65,6 +65,21 @@ TEST(Folding, LeavesPredictionsUnchanged) {
   }
 }
 
+/// Also where the normalisation stands behind a max-pool, as in C1 (bn1, bn2), and its convolution's sign cannot
+/// change.
+TEST(Folding, OfNegativeScalesLeavesPredictionsUnchanged) {
+  for (const char* name : {"resnet8", "vgg11", "f1", "c1"}) {
+    const auto model = normalised(name);
+    {
+      const torch::NoGradGuard no_grad;
+      for (const auto& [layer_name, layer] : normalisation_layers(*model)) layer->weight.slice(0, 0, -1, 2).neg_();
+    }
+    const auto before = model->forward(few_examples().images);
+    fold_batch_norm(*model);
+    EXPECT_TRUE(model->forward(few_examples().images).allclose(before, 1e-5, 1e-5)) << name;
+  }
+}
+
 /// A normalised layer's weights times 10, its running mean times 10 and variance times 100 are the same function.
 TEST(Folding, MakesTheEigenvalueInvariantToScale) {
   const auto model = normalised("resnet8"), scaled = normalised("resnet8");

@@ -24,9 +24,9 @@ class GhostBatchNorm2dImpl : public torch::nn::Module, public AccountedLayer {
   at::Tensor bias_parameter() const override { return bias; }
   bool has_kronecker_factors() const override { return false; }
 
-  /// From now on y = x + bias: scale and statistics have been folded into the preceding convolution
-  /// (analysis/hessian.h).
-  void become_shift();
+  /// From now on y = x + bias, or y = sign x + bias with `sign` [C] of 1 and -1: scale and statistics have been folded
+  /// into the preceding convolution (analysis/hessian.h).
+  void become_shift(const at::Tensor& sign = {});
 
   std::int64_t ghost_batch() const { return ghost_batch_; }
   void set_ghost_batch(std::int64_t ghost_batch);
@@ -51,6 +51,7 @@ class GhostBatchNorm2dImpl : public torch::nn::Module, public AccountedLayer {
   std::int64_t ghost_batch_;
   double momentum_, eps_;
   bool shift_only_ = false;
+  at::Tensor sign_;  // undefined: 1
   Calls calls_;
 };
 TORCH_MODULE(GhostBatchNorm2d);

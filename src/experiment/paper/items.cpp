@@ -173,17 +173,21 @@ std::vector<Item> make_items() {
   list.back().trains = false;
   list.back().with_variants = true;
   for (auto& item : list) item.uses_networks = false;
+  const auto along_runs = [](Item item) {
+    item.along_runs = true;
+    return item;
+  };
   list.push_back(
       described("fig1", "Figure 1: one step of a two-dimensional regression",
                 "Full Fisher noise almost recovers the noise of SGD, and converges more slowly than diagonal "
                 "Fisher noise.",
                 make_fig1));
-  list.push_back(
+  list.push_back(along_runs(
       of_one_seed(trained(described("fig2", "Figure 2: variance of gradients by regime",
                                     "sb, lb-full and lb-diag have roughly the same variance; that of lb is much "
                                     "lower.",
                                     make_fig2),
-                          {"sb"}, kResNet44, kQuickResNet)));
+                          {"sb"}, kResNet44, kQuickResNet))));
   list.push_back(of_one_seed(trained(described("fig3", "Figure 3: training error per parameter update",
                                                "lb-diag trains nearly as fast as lb, and much faster than lb-full, "
                                                "lb-true and sb, which are alike.",
@@ -191,12 +195,12 @@ std::vector<Item> make_items() {
                                      {"sb", "lb", "lb-diag", "lb-full", "lb-true"}, kFig3, kQuickFig3)));
   list.push_back(described("fig4", "Figure 4: trajectories on a two-dimensional quadratic",
                            "Diagonal Fisher noise converges faster than full Fisher noise.", make_fig4));
-  list.push_back(with_examples(
+  list.push_back(along_runs(with_examples(
       of_one_seed(
           trained(described("fig5a", "Figure 5a: Frobenius norms of the Fisher matrix along the training",
                             "The norm of the full Fisher matrix is much larger than that of its diagonal.", make_fig5a),
                   {"sb"}, kResNet44, kQuickResNet)),
-      512, 128));
+      512, 128)));
   list.push_back(with_examples(trained(described("fig5b", "Figure 5b: largest eigenvalue of the Hessian at the end",
                                                  "For every model that of lb-diag is below that of lb, in some cases "
                                                  "close to that of sb.",

@@ -66,6 +66,7 @@ struct Item {
   bool trains = true;          ///< false: made from the runs of other items
   bool with_variants = false;  ///< rows have the variants of a folder of recipes
   bool uses_networks = true;   ///< false: records of runs are enough
+  bool along_runs = false;     ///< it shows networks along the training, which its runs must keep
 
   /// The item's regimes in order, then those that only `row` has.
   std::vector<std::string> regimes_of(const Row& row) const;

@@ -185,6 +185,15 @@ std::vector<KnownDuration> searched_durations(const std::vector<RunSpec>& specs,
   return known;
 }
 
+void require_networks_along(const Item& item, const std::vector<RunSpec>& specs) {
+  for (const auto& run : specs) {
+    require(!item.along_runs || run.config.train.snapshot_every > 0,
+            fmt::format("{} shows networks along the training, of which {} keeps none: set train.snapshot_every in its "
+                        "recipe, for example to a twentieth of its steps",
+                        item.name, run.name));
+  }
+}
+
 /// Trains the runs that are not available, and keeps the record of each as soon as it has ended. Returns the failures.
 std::vector<std::string> train_missing(const Item& item, const std::vector<RunSpec>& specs, const Options& options) {
   std::vector<RunSpec> missing;
@@ -246,6 +255,7 @@ Outcome reproduce(const std::string& name, const Options& options) {
   const fs::path folder = options.results_folder() / name, path = folder / (name + ".json");
   refuse_to_lose(path, options.quick, settings_of(item, options));
   const auto specs = planned_runs(name, options);
+  if (options.train) require_networks_along(item, specs);
   create_folders(folder);
   std::vector<std::string> failures;
   if (options.train) failures = train_missing(item, specs, options);

@@ -1,6 +1,7 @@
 // Figures from runs: what they need, and what they make of it.
 #include "covnoise/experiment/internal/paper.h"
 
+#include "covnoise/core/error.h"
 #include "covnoise/core/internal/file.h"
 #include "experiment/paper/paper_fixture.h"
 
@@ -119,6 +120,18 @@ TEST_F(PaperFigures, Figure5bComparesWithTheLargeBatch) {
   EXPECT_EQ(rows[1][4], "-");
   EXPECT_EQ(rows[2][2], "4 +- 0");
   EXPECT_EQ(rows[2][4], "+0.00 [-12.71, +12.71]");
+}
+
+TEST_F(PaperFigures, AlongATrainingNeedNetworksThatItKeeps) {
+  auto o = options(false);
+  o.recipes = folder_ / "mine";
+  create_folders(o.recipes);
+  write_file_synced(o.recipes / "cifar10-resnet44.toml", "model = 'resnet44'\ndata = 'cifar10'\ntrain.epochs = 20\n");
+  for (const char* figure : {"fig2", "fig5a"}) {
+    EXPECT_THAT([&] { reproduce(figure, o); },
+                ::testing::ThrowsMessage<Error>(HasSubstr("of which cifar10-resnet44/sb-s0 keeps none")));
+    EXPECT_FALSE(fs::exists(results() / figure));
+  }
 }
 
 }  // namespace
