@@ -7,6 +7,7 @@ from torch import nn
 
 import covnoise
 
+GROUP, SMALL, LARGE = 3, 4, 12  # examples of a group, and of both batches, in the tests of Noisy
 DEVICE = os.environ.get("COVNOISE_TEST_DEVICE", "cpu")  # conftest.py makes it PyTorch's default
 
 
@@ -79,3 +80,21 @@ def small_network():
     torch.manual_seed(0)
     return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.ReLU(), nn.GroupNorm(2, 4), nn.Conv2d(4, 3, 3, stride=2),
                          nn.ReLU(), nn.Flatten(), nn.Linear(12, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+
+
+def noisy(model, structure="diag-fisher", lr=0.5, momentum=0.0, **options):
+    stats = covnoise.attach(model, "ghost", GROUP)
+    inner = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum)
+    return covnoise.optim.Noisy(inner, stats, SMALL, structure=structure, **options)
+
+
+def step(model, opt, data):
+    opt.zero_grad()
+    losses = losses_of(model, *data)
+    opt.draw(losses)
+    losses.mean().backward()
+    opt.step()
+
+
+def values(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
