@@ -39,9 +39,14 @@ class CompiledCount:
 
 def _add(module: Recorded, examples: float, groups: float, squares: float) -> None:
     """Calls that together do not count the examples of one, whose sum of M^2 is not (sum of M)^2, are refused by the next
-    measurement: here, inside of a backward pass, an error would leave half of it."""
+    measurement: here, inside of a backward pass, an error would leave half of it. So is a second pass of parameters that
+    several calls share."""
     module.examples += round(examples)
     module.groups += round(groups)
+    apart = [record.belongs_to_one_pass(module) for record in module.records() if record.shared]
+    if not all(apart):
+        module.refusal = (f"covnoise: '{module.name}' shares parameters in a compiled model, whose backward passes cannot be "
+                          "told apart; make one before each step, or do not compile the model's own forward")
     if round(squares) != round(examples)**2:
         module.refusal = (f"covnoise: a compiled backward pass of '{module.name}' had {round(examples)} examples in calls of "
                           f"{round(squares / examples)}; a module that is called several times must run once without "

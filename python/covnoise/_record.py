@@ -67,6 +67,15 @@ class ParameterRecord:
             self.open.append(OpenPass(self, groups))
         return self.open[-1]
 
+    def belongs_to_one_pass(self, module: object) -> bool:
+        """Whether a compiled backward pass of the module is the first one of an open pass. A compiled model does not begin
+        another one by itself, so the sums of two would be squared together."""
+        for each in self.open:
+            if id(module) not in each.backward_of:
+                each.backward_of.add(id(module))
+                return True
+        return not self.open
+
     def end_pass(self) -> None:
         if self.open:
             self.open[-1].ended = True
@@ -102,6 +111,7 @@ class OpenPass:
         self.sums = leaf((groups.number, *record.parameter.shape), record.parameter,
                          statistics_dtype(record.parameter))
         self.ended = False
+        self.backward_of: set[int] = set()  # modules, in compiled backward passes
 
     def add(self, sums: Tensor) -> None:
         """Of a call that was made before the second one showed that the parameter is shared."""

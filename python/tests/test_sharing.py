@@ -50,6 +50,28 @@ def test_a_module_that_is_called_twice(estimator, group):
     assert_same(stats.diagonal(), diagonal_of(gradients, estimator, group), gradients=gradients)
 
 
+@pytest.mark.parametrize("tied", [False, True])
+def test_compiled_passes_that_share_parameters_are_not_squared_together(tied, monkeypatch):
+    """As a compiled model runs: its forward tells nobody that a new batch begins, and its calls have compiled plans."""
+    model = TiedHead().double() if tied else SharedModule().double()
+    x = torch.randint(0, 5, (8, 6)) if tied else batch(8, 2, 3, 3)[0]
+    y = torch.randint(0, 5 if tied else 3, (8,))
+    gradients = example_gradients(model, x, y)
+    stats = covnoise.attach(model, "ghost", 2)
+    losses_of(model, x, y).mean().backward()  # finds out what is shared
+    stats.reset()
+    for module in ("_recorded", "statistics", "ghost_norm", "layers.linear"):
+        monkeypatch.setattr(f"covnoise.{module}.compiling", lambda: True)
+    for _ in range(2):
+        losses_of(model, x, y).mean().backward()
+        assert_same(stats.diagonal(), diagonal_of(gradients, "ghost", 2), gradients=gradients)
+        stats.reset()
+    for part in (slice(0, 4), slice(4, 8)):
+        losses_of(model, x[part], y[part]).sum().div(8).backward()
+    with pytest.raises(RuntimeError, match="shares parameters in a compiled model, whose backward passes cannot be told"):
+        stats.diagonal()
+
+
 @ESTIMATORS
 def test_a_head_tied_to_the_embedding(estimator, group):
     model = TiedHead().double()
