@@ -65,7 +65,7 @@ NoisyGradient::NoisyGradient(torch::nn::Module& module, GradientPass::Loss loss,
   const auto* sgd = checked_options(optimizer, noise.placement);
   require(sgd || !noise.scale.match,
           "noise.scale = \"match\" compares temperatures of torch::optim::SGD; with another optimizer give a number");
-  placed_ = std::make_unique<Placed>(Placed{{noise.placement, sgd ? sgd->momentum() : 0, sgd && sgd->nesterov()}, {}});
+  placed_ = std::make_unique<Placed>(Placed{{noise.placement, sgd && sgd->nesterov()}, {}});
   if (noise.placement == Placement::kWeights) placed_->in_weights.emplace(parameters_, noise.radius);
 }
 
@@ -140,7 +140,6 @@ at::Tensor NoisyGradient::backward(const GradientPass::Examples& examples) {
     placed_->in_weights->set_next(noise);
     noise = {};
   }
-  placed_->differenced.set_momentum(context.momentum);
   add_clipped(noise, context);
   ++step_;
   return pass_.loss_sum() / size;
@@ -155,7 +154,7 @@ void NoisyGradient::add_clipped(StepNoise noise, const StepContext& context) {
   auto added = clipped.noise.tensor();
   if (clipped.factor.defined()) gradient.mul_(clipped.factor);
   if (clipped.left.defined() && added.defined()) added = added * clipped.left;
-  if (added = placed_->differenced.next(added); added.defined()) gradient.add_(added);
+  if (added = placed_->differenced.next(added, context.momentum); added.defined()) gradient.add_(added);
 }
 
 }  // namespace covnoise

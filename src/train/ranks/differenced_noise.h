@@ -8,18 +8,16 @@ namespace covnoise {
 ///
 ///   heavy ball: w_t = n_t;    Nesterov: w_t = (n_t + mu w_(t-1)) / (1 + mu);    added: w_t - mu w_(t-1)
 ///
-/// leaves the momentum buffer w_t larger than with the update placement, and the parameters the same. Noise in the
-/// gradient is added unchanged.
+/// leaves the momentum buffer w_t larger than with the update placement, and the parameters the same, also where mu
+/// changes from step to step. Noise in the gradient is added unchanged.
 class DifferencedNoise {
  public:
-  DifferencedNoise(Placement placement, double momentum, bool nesterov)
-      : in_update_(placement == Placement::kUpdate), momentum_(in_update_ ? momentum : 0), nesterov_(nesterov) {}
+  DifferencedNoise(Placement placement, bool nesterov)
+      : in_update_(placement == Placement::kUpdate), nesterov_(nesterov) {}
 
-  /// That of the next step, if it changes: the formulas hold with the mu of each step.
-  void set_momentum(double momentum) { momentum_ = in_update_ ? momentum : 0; }
-
-  /// What to add to the gradient of the next step, whose noise is `noise` (may be undefined). Undefined: nothing.
-  at::Tensor next(const at::Tensor& noise);
+  /// What to add to the gradient of the next step, whose noise is `noise` (may be undefined) and whose momentum is mu.
+  /// Undefined: nothing.
+  at::Tensor next(const at::Tensor& noise, double momentum);
 
   /// w of the last step and the number of steps since the last noise: what a checkpoint must keep. Undefined: 0.
   const at::Tensor& last() const { return last_; }
@@ -31,7 +29,6 @@ class DifferencedNoise {
 
  private:
   bool in_update_;
-  double momentum_;
   bool nesterov_;
   at::Tensor last_;
   std::int64_t quiet_ = 0;

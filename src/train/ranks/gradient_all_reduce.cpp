@@ -74,7 +74,7 @@ GradientAllReduce::GradientAllReduce(Communicator& communicator, const Config& c
   const bool one = separate_ || !final_by_layers(injection.structure_needs());
   for (auto& slice : cut_in_buckets(parameters, {one ? 1 : buckets.most, buckets.least_bytes})) {
     bucket_of_.insert(bucket_of_.end(), slice.entries().size(), buckets_.size());
-    buckets_.push_back({std::move(slice), {injection.placement(), config.train.momentum, config.train.nesterov}, 0});
+    buckets_.push_back({std::move(slice), {injection.placement(), config.train.nesterov}, 0});
   }
   if (buckets_.size() > 1) {
     hooks_ = std::make_unique<GradientReadyHooks>(model, [this](std::size_t parameter) { parameter_done(parameter); });
@@ -135,7 +135,7 @@ void GradientAllReduce::send(std::size_t index, const GradientStatistics& statis
   const torch::NoGradGuard no_grad;
   auto& bucket = buckets_[index];
   noise_ = injection_.drawn_by_shards() ? own_noise(statistics) : at::Tensor();
-  const auto added = separate_ ? at::Tensor() : bucket.differenced.next(noise_);
+  const auto added = separate_ ? at::Tensor() : bucket.differenced.next(noise_, context_.momentum);
   auto vector = message_.narrow(0, kHeaderSize + bucket.parameters.first_element(), bucket.parameters.size());
   at::mul_out(vector, bucket.parameters.gradient(), at::scalar_tensor(shard_.share(), at::kDouble));
   if (added.defined()) vector.add_(added);

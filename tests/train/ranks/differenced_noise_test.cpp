@@ -21,17 +21,16 @@ at::Tensor normals_of(Purpose purpose, std::int64_t step) {
 /// changes by up to `change` from step to step.
 at::Tensor trained(bool nesterov, double of_begin, bool differenced, double change = 0) {
   auto values = at::zeros({kSize}, at::kDouble), buffer = at::zeros_like(values);
-  DifferencedNoise added(Placement::kUpdate, of_begin, nesterov);
+  DifferencedNoise added(Placement::kUpdate, nesterov);
   for (std::int64_t step = 0; step < kSteps; ++step) {
     const double momentum = of_begin - change * static_cast<double>(step % 4) / 3;
-    added.set_momentum(momentum);
     auto gradient = 0.3 * values + normals_of(Purpose::kData, step);
     const auto noise = step < kNoisySteps ? normals_of(Purpose::kNoise, step) : at::Tensor();
     SgdUpdate update{0.01 + 0.001 * static_cast<double>(step % 3), momentum, 0.01, {}, nesterov, false};
     StepNoise own;
     if (!differenced) own.values = noise;
     if (differenced) {
-      if (const auto more = added.next(noise); more.defined()) gradient = gradient + more;
+      if (const auto more = added.next(noise, momentum); more.defined()) gradient = gradient + more;
     }
     sgd_update(values, gradient, buffer, own, update);
   }
@@ -57,11 +56,10 @@ TEST(DifferencedNoise, FollowsAMomentumThatChanges) {
 }
 
 TEST(DifferencedNoise, OfTheGradientPlacementIsTheNoise) {
-  DifferencedNoise added(Placement::kGradient, 0.9, false);
+  DifferencedNoise added(Placement::kGradient, false);
   const auto noise = normals_of(Purpose::kNoise, 0);
-  added.set_momentum(0.5);
-  EXPECT_TRUE(added.next(noise).equal(noise));
-  EXPECT_FALSE(added.next({}).defined());
+  EXPECT_TRUE(added.next(noise, 0.9).equal(noise));
+  EXPECT_FALSE(added.next({}, 0.9).defined());
 }
 
 }  // namespace
