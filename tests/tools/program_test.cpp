@@ -99,6 +99,7 @@ TEST_F(ProgramTest, MistakesGetOneLineAndANonZeroExit) {
       {{"data", "verify", "unknown"}, "unknown"},
       {{"sweep", "--model", "mlp", "--vary", "seed=0,0", "--plan"}, "--vary seed=0,0: 0 twice"},
       {{"paper", "table2", "--seeds", "0-1,1", "--plan"}, "seed 1 twice"},
+      {{"paper", "table2", "--seeds", "", "--plan"}, "--seeds : must be seeds"},
   };
   for (const auto& [arguments, expected] : cases) {
     const auto result = run(arguments);

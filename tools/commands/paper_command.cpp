@@ -11,12 +11,14 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 namespace covnoise {
 namespace {
 
 struct PaperArguments {
-  std::string item, recipes, results, device, seeds;
+  std::string item, recipes, results, device;
+  std::optional<std::string> seeds;  // "0-2,5"
   paper::Options options;
   ExperimentArguments experiment;
   bool plan = false, collect = false;
@@ -28,7 +30,7 @@ void settle(PaperArguments& arguments, bool jobs_given) {
   if (experiment.out.empty()) experiment.out = arguments.options.quick ? "runs/paper-quick" : "runs/paper";
   if (arguments.options.quick && !jobs_given) experiment.jobs = available_processors();
   if (!arguments.device.empty()) arguments.options.set.push_back("run.device=" + arguments.device);
-  if (!arguments.seeds.empty()) arguments.options.seeds = seeds_of(arguments.seeds);
+  if (arguments.seeds) arguments.options.seeds = seeds_of(*arguments.seeds);
   arguments.options.recipes = arguments.recipes;
   arguments.options.results = arguments.results;
   arguments.options.train = !arguments.collect;

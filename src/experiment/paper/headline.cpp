@@ -26,9 +26,9 @@ constexpr const char* kBestNote =
     "The best large batch is the regime with the highest mean test accuracy among those with at least 3 seeds (with 2 "
     "or 1, if none has more) whose batch is the large one from the first step. The test set chose it, so its accuracy "
     "and difference are a little too good where several regimes were trained. Of equal means that of more seeds "
-    "counts, "
-    "then the one that the recipes list first. p is not adjusted for that choice, only by Holm's method over the rows; "
-    "that of the pooled difference is of a single test.";
+    "counts, then the one that the recipes list first. p is not adjusted for that choice, only by Holm's method over "
+    "the "
+    "rows; that of the pooled difference is of a single test.";
 constexpr const char* kSecondsNote =
     "Seconds of a training that has the device to itself, evaluation included: the mean of the seeds that had, or with "
     "~ the time of some epochs, measured by bench/alone.py, times their number; - where neither is known.";
